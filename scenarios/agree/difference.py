@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from scenarios.agree.facts import RunFacts
 from scenarios.observe.wording import seconds
 
-TIE = "only which came first"
+TIE = "only the order differs"
 VARIES = "not in every repetition"
-RUN_ENDED = "the run ended first"
-RETRIES = "how often depends on timing"
-DRAWN = "its producer draws the partition"
+RUN_ENDED = "one run ended earlier"
+RETRIES = "the number depends on timing"
+DRAWN = "the producer chooses the partition at random"
 """This and the four texts above are reasons why a difference is noise."""
 
 

@@ -31,10 +31,10 @@ _ROW, _GAP = 14, 3
 _STANDINGS = {
     "leads": "leads",
     "in": "in the ISR",
-    "out": "out of it",
-    "gone-in": "down, in the ISR",
+    "out": "not in the ISR",
+    "gone-in": "down, still in the ISR",
     "gone": "down",
-    "frozen-in": "frozen, in the ISR",
+    "frozen-in": "frozen, still in the ISR",
     "frozen-out": "frozen",
 }
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600)

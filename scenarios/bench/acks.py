@@ -144,7 +144,7 @@ LINKEDIN = Benchmark(
 
 EC2 = Benchmark(
     name="ec2-2016",
-    title="EC2 2016: Rafay Aleem, Apache Kafka Producer Benchmarks - Java vs Jython vs Python (the Java of it)",
+    title="EC2 2016: Rafay Aleem, Apache Kafka Producer Benchmarks - Java vs Jython vs Python (the Java part)",
     setup="3 brokers on m4.large (445 Mb/s by iperf), producer on m4.xlarge (700 to 900 Mb/s), 6 partitions",
     # The TCP throughput is from "EC2 instance types's exact network performance" (stackoverflow.com, 18507405).
     card_bytes_per_second=(445_000_000 // 8, 800_000_000 // 8),

@@ -172,7 +172,7 @@ def _produce(producer: Any, topic: str, count: int, size_bytes: int) -> int:
         producer.produce_batch(topic, [{"value": value} for _ in range(min(BATCH, count - sent))])
     left = producer.flush(PATIENCE_S)
     if left:
-        raise ClusterFailed(f"{left} records of {count} had no answer within {PATIENCE_S} s")
+        raise ClusterFailed(f"{left} of {count} records got no response within {PATIENCE_S} s")
     return count
 
 
@@ -193,7 +193,7 @@ def _latency(cluster: MeasuredCluster, topic: str, acks: str, size_bytes: int) -
         lone.send()
         producer.flush(PATIENCE_S)
     if len(trickle.latencies_s) < 2 or not lone.latencies_s:
-        raise ClusterFailed("too few records were acknowledged to measure the latency; read the log of the cluster")
+        raise ClusterFailed("too few records were acknowledged to measure the latency; look at the log of the cluster")
     cuts = statistics.quantiles(trickle.latencies_s, n=100)
     return RecordLatency(
         p50_ms=cuts[49] * 1e3,

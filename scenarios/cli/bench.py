@@ -39,7 +39,7 @@ def _measured() -> dict[str, Any]:
     try:
         from confluent_kafka import KafkaException
     except ImportError:
-        fail("librdkafka is not there to measure live brokers with", ExitCode.MISSING, "pip install confluent-kafka")
+        fail("librdkafka is missing, which measures live brokers", ExitCode.MISSING, "pip install confluent-kafka")
     from scenarios.bench.fetch import measure_fetch_path
     from scenarios.bench.report import measure_short_report
     from scenarios.bench.steady import measure_steady, process_s
@@ -65,19 +65,29 @@ def _measured() -> dict[str, Any]:
 
 def _print_measured(document: dict[str, Any]) -> None:
     steady, wire, report = document["steady"], document["wire"], document["report"]["reports"]
-    click.echo("bench: medians; simulated runs with all invariants on and the trace written")
+    click.echo("bench: medians; simulated runs check all invariants and write a trace")
     click.echo(machine_line(document["machine"]))
     for what, value, unit, budget in (
         ("highwater run acks1-leader-kill, whole process", f"{document['run_s']:.2f}", "s", "budget 1 s"),
-        ("simulated events a second, 100 records/s, acks=all", f"{steady['events_per_s']:,}", "", "budget 20,000"),
-        ("fetch path / bare sendfile loop", f"{document['fetch']['ratio']:.2f}", "", "budget 0.8"),
-        ("live, acks=all, 100 B, records a second", f"{wire['records_per_s']:,.0f}", "", "budget 300,000"),
-        ("  one record after the other, median", f"{wire['lone_p50_ms']:.2f}", "ms", ""),
-        ("  start of the brokers to the first ack", f"{wire['brokers_to_first_ack_s']:.2f}", "s", "budget 0.5 s"),
+        ("simulated events per second, 100 records/s, acks=all", f"{steady['events_per_s']:,}", "", "budget 20,000"),
+        (
+            "fetch path / bare sendfile loop, ratio of throughputs",
+            f"{document['fetch']['ratio']:.2f}",
+            "",
+            "budget 0.8",
+        ),
+        ("live, acks=all, 100 B, records per second", f"{wire['records_per_s']:,.0f}", "", "budget 300,000"),
+        ("  latency, one record at a time, median", f"{wire['lone_p50_ms']:.2f}", "ms", ""),
+        (
+            "  from the start of the brokers to the first ack",
+            f"{wire['brokers_to_first_ack_s']:.2f}",
+            "s",
+            "budget 0.5 s",
+        ),
         ("  brokers' CPU for a Produce of 16 KiB", f"{wire['produce_16_kib_cpu_us']:.0f}", "us", "budget 40 us"),
         ("  brokers' CPU for a Fetch of 16 KiB", f"{wire['fetch_16_kib_cpu_us']:.0f}", "us", "budget 40 us"),
-        ("Spark report of that run, with the start of Spark", f"{report[0]['s']:.1f}", "s", ""),
-        ("  the next one in the same session", f"{report[1]['s']:.1f}", "s", ""),
+        ("Spark report of a short run, with the start of Spark", f"{report[0]['s']:.1f}", "s", ""),
+        ("  next report in the same session", f"{report[1]['s']:.1f}", "s", ""),
     ):
         click.echo(f"  {what:<54}{value:>10} {unit:<3} {budget}".rstrip())
 
@@ -85,7 +95,7 @@ def _print_measured(document: dict[str, Any]) -> None:
 @bench.command()
 @click.option(
     "--latency-us", type=click.IntRange(1, 300), default=250, show_default=True,
-    help="Of a passage between two machines; the published latency then says what a thread takes.",
+    help="One-way latency between two machines; thread times follow from the published latency.",
 )  # fmt: skip
 @format_option
 def acks(latency_us: int, format_: str) -> int:
@@ -135,43 +145,43 @@ def _sum_us() -> float:
 def machine_line(found: dict[str, Any]) -> str:
     return (
         f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
-        f"load {found['load_average']};\n  its Python adds 10,000 numbers in {found['sum_us']:.0f} us"
+        f"load {found['load_average']};\n  Python adds 10,000 numbers in {found['sum_us']:.0f} us"
     )
 
 
 def _print_acks(document: dict[str, Any]) -> None:
-    click.echo("bench acks: a model in virtual time of published benchmarks; nothing of this machine is measured")
+    click.echo("bench acks: a model of published benchmarks in virtual time; this machine is not measured")
     for benchmark in document["benchmarks"]:
         _print_benchmark(benchmark)
     low, high = document["range"]["sync / async"]
     slow_us, fast_us = document["range"]["thread_us"]
     rates = ", ".join(f"{row['requests']}: {row['model_records_per_s']:,}" for row in document["in_flight"])
     click.echo("\n  LinkedIn's acks=all with batch.size 8196")
-    click.echo(f"    sync / async, as far as the published latency leaves it open: {low:.3f} to {high:.3f}")
-    click.echo(f"    model's records a second by requests in flight: {rates}")
-    click.echo("      (Kafka's wiki, 2017, elsewhere: a second one gains much, a third and more gain nothing)")
+    click.echo(f"    sync / async, range that the published latency allows: {low:.3f} to {high:.3f}")
+    click.echo(f"    model's records per second, by requests in flight: {rates}")
+    click.echo("      (Kafka's wiki, 2017, on other machines: a second request gains much, further ones gain nothing)")
     passage_us, thread_us = document["latency_us"], document["thread_us"]
     for line in (
-        "What goes in, alike for all cases; nothing was fitted to a throughput:",
-        f"  {passage_us} us per passage between machines (250: half a round trip within a data centre, by Jeff Dean)",
-        f"  {thread_us} us of a thread per request and per fetch of a follower: producer to consumer then takes 2.5 ms",
-        f"    (LinkedIn's median is 2 ms with fractions cut off, which leaves {slow_us} to {fast_us} us)",
-        "  the cards of the machines; 122 bytes a record; full batches of batch.size; no linger; 5 requests in flight",
-        "  the first line of each benchmark, as its producer's own speed",
-        "What the model lacks: time per byte and per record, disks, TCP's windows, garbage collection, the Kafka of",
-        "  those days. Large batches with acks=all come out twice as fast as they were: cards and threads alone do not",
-        "  explain what these cost. LinkedIn's article and commands differ on batch.size; its figure lies between.",
+        "Inputs, the same for all cases; none was fitted to a throughput:",
+        f"  {passage_us} us of latency between machines (250: half a round trip within a data centre, by Jeff Dean)",
+        f"  {thread_us} us of thread time per request and per follower's fetch; producer to consumer then takes 2.5 ms",
+        f"    (LinkedIn's median is 2 ms, rounded down, which allows {slow_us} to {fast_us} us)",
+        "  the machines' network cards; 122 bytes a record; full batches of batch.size; no linger; 5 in flight",
+        "  the first row of each benchmark, as the speed of its producer",
+        "The model has no time per byte or per record, disks, TCP windows or garbage collection, and it is a later",
+        "  Kafka. Large batches with acks=all are twice as fast in the model: network cards and threads alone do not",
+        "  explain their cost. LinkedIn's article and commands differ on batch.size; its figure lies between.",
     ):
         click.echo(f"  {line}")
 
 
 def _print_benchmark(benchmark: dict[str, Any]) -> None:
     click.echo(f"\n  {benchmark['title']}\n  {benchmark['setup']}")
-    click.echo(f"    {'records of 100 bytes a second':<36}{'batch.size':>10}{'published':>12}{'model':>12}")
+    click.echo(f"    {'records of 100 bytes per second':<36}{'batch.size':>10}{'published':>12}{'model':>12}")
     for case in benchmark["cases"]:
         published, model = case["published_records_per_s"], case["model_records_per_s"]
-        note = "   goes in" if case["is_given"] else ""
+        note = "   input" if case["is_given"] else ""
         click.echo(f"    {case['title']:<36}{case['batch_bytes']:>10}{published:>12,}{model:>12,}{note}")
-    click.echo(f"    {'ratio':<46}{'published':>12}{'model':>12}{'distance':>10}")
+    click.echo(f"    {'ratio':<46}{'published':>12}{'model':>12}{'difference':>11}")
     for row in benchmark["ratios"]:
-        click.echo(f"    {row['ratio']:<46}{row['published']:>12.3f}{row['model']:>12.3f}{row['distance']:>+10.3f}")
+        click.echo(f"    {row['ratio']:<46}{row['published']:>12.3f}{row['model']:>12.3f}{row['distance']:>+11.3f}")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--tag", metavar="TAG", help="Only scenarios with this tag, such as acks, isr, election, network, disk.")
-@click.option("--on", "on", type=WorldType(), help="kafka or kafka:4.1.0: what of them can be played on it.")
+@click.option("--on", "on", type=WorldType(), help="Show which runs Kafka can play: kafka or kafka:4.1.0.")
 @plain_option
 @format_option
 def list_scenarios(words: tuple[str, ...], tag: str | None, on: WorldName | None, plain: bool, format_: str) -> int:
@@ -73,16 +73,16 @@ def list_scenarios(words: tuple[str, ...], tag: str | None, on: WorldName | None
 def _nothing_found(sections: Sequence[catalogue.Section], words: Sequence[str]) -> str:
     from scenarios.language.values.synonyms import FIELD_SYNONYMS
 
-    site = "`highwater site --out DIR` has a search by symptom."
+    site = "To search by symptom: highwater site --out DIR"
     there = [word for word in words if catalogue.with_words(sections, [word])]
     missing = next((word for word in words if word not in there), None)
     if missing is None:
-        return f"No scenario has all of these words: {', '.join(words)}. Try fewer; {site}"
+        return f"No scenario has all of these words: {', '.join(words)}. Try fewer words. {site}"
     meant = FIELD_SYNONYMS.get(missing.lower(), missing.removesuffix("s")).split()[0]
     if meant != missing and catalogue.with_words(sections, [meant]):
-        hint = f"Here it is called `{meant}`."
+        hint = f"Try `{meant}` instead."
     elif there:
-        hint = f"Try only {' or '.join(f'`{word}`' for word in there)}; {site}"
+        hint = f"Try only {' or '.join(f'`{word}`' for word in there)}. {site}"
     else:
         titles = " ".join(f"{file.title} {' '.join(file.tags)}" for section in sections for file in section.files)
         close = did_you_mean(missing.lower(), re.findall(r"[a-z]{3,}", titles.lower()), alike=0.8)
@@ -113,7 +113,7 @@ def _list_lines(
         lines += [f"    highwater run {name:<20} {by_id[name].title}" for name in FIRST_THREE]
         lines.append("")
     title_width = style.width - max(len(file.id) for file in files) - _ENDS_WIDTH - 6
-    rows: list[tuple[str, ...] | str] = [tuple(map(style.bold, ("SCENARIO", "WHAT HAPPENS", "ENDS")))]
+    rows: list[tuple[str, ...] | str] = [tuple(map(style.bold, ("SCENARIO", "WHAT HAPPENS", "VERDICT")))]
     for section in found:
         head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
         rows += ["", f"  {style.bold(head)}"]
@@ -127,9 +127,9 @@ def _list_lines(
     return [
         *lines,
         "",
-        "  ENDS: the verdict as written / in variants; ok: nothing promised is lost",
+        "  VERDICT: of the scenario / of its variants; ok: no anomaly",
         f"  {counted} {dot} highwater show NAME {dot} highwater run NAME",
-        *(["  Not what you look for? `highwater site --out DIR` has a search by symptom."] if words else []),
+        *(["  To search by symptom: highwater site --out DIR"] if words else []),
     ]
 
 
@@ -192,7 +192,7 @@ def _verdict(outcome: OutlinedRun) -> list[str] | None:
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print the file itself.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the scenario file itself.")
 @plain_option
 @format_option
 def show(scenario: str, as_yaml: bool, plain: bool, format_: str) -> int:
@@ -244,7 +244,7 @@ def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
         lines += _expected(variant, style, variant.variant)
     lines += ["", "  Sources"] if scenario.sources else []
     for source in scenario.sources:
-        lines += _indented(source.ref + (" (recalled, not read)" if source.recalled else ""), 4, style)
+        lines += _indented(source.ref + (" (cited from memory)" if source.recalled else ""), 4, style)
         lines += [f"      {source.url}"] if source.url else []
     name = shlex.quote(name)
     lines += ["", f"  File     {file.path}", f"  Run it   highwater run {name}"]
@@ -279,10 +279,10 @@ def _events(scenario: Scenario) -> list[tuple[str, str]]:
     events = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
     for what, phases in (("periodic checks", cluster.phases), ("heartbeats", cluster.heartbeats)):
         if phases == "random":
-            events.append(("", f"{what} at times drawn from the seed"))
+            events.append(("", f"{what} at random times, which depend on the seed"))
         elif phases:
-            at = (f"{name} {duration(phase_us)}" for name, phase_us in phases.items())
-            events.append(("", f"first {what} at {', '.join(at)}"))
+            at = (f"{name} at {duration(phase_us)}" for name, phase_us in phases.items())
+            events.append(("", f"first {what}: {', '.join(at)}"))
     if cluster.config:
         events.append(("", _settings(cluster.config)))
     for topic in scenario.topics.values():
@@ -324,15 +324,21 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...", shell_complete=scenario_names)
-@click.option("--format", "format_", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of the language, for editors.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    help="Output format (default: text); github: annotations of GitHub Actions.",
+)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files, for editors.")
 def check(files: tuple[str, ...], format_: str, schema: bool) -> int:
     """Report all errors in scenario FILEs without running them. The exit code is 3 if there are any."""
     if schema:
         click.echo(catalogue.SCHEMA_FILE.read_text(encoding="utf-8"), nl=False)
         return ExitCode.HELD
     if not files:
-        raise click.UsageError("Name at least one file (or a bundled scenario).")
+        raise click.UsageError("Name at least one file or bundled scenario.")
     checked = [_check_one(name) for name in files]
     if format_ == "json":
         click.echo(format_json([(file, diagnostics) for file, diagnostics, _ in checked]))
@@ -375,7 +381,11 @@ def _check_text(path: str, diagnostics: tuple[Diagnostic, ...], file: ScenarioFi
 
 @click.command()
 @click.option(
-    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text", help="How to print it."
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    help="Output format (default: text).",
 )
 @plain_option
 def rules(format_: str, plain: bool) -> int:
@@ -392,7 +402,7 @@ def rules(format_: str, plain: bool) -> int:
         style = style_for_stdout(plain)
         for row in rows:
             click.echo("\n".join(_rule_lines(row, style)))
-        click.echo("\n  A file chooses: `profile: kafka-2.0`, `protocol: {truncation: leader-epoch}`.")
+        click.echo("\n  In a scenario: `profile: kafka-2.0` or `protocol: {truncation: leader-epoch}`.")
     return ExitCode.HELD
 
 
@@ -403,5 +413,5 @@ def _rule_lines(row: RuleRow, style: Style) -> list[str]:
     for contrast in row.contrasts:
         lines += folded(f"{style.sign('step')} {contrast.text}", style.width - 6, "    ", "      ")
     if not row.contrasts:
-        lines.append("    no bundled scenario shows it")
+        lines.append("    no bundled scenario shows this rule")
     return lines

@@ -17,6 +17,7 @@ import click
 
 from replica.trace.columns import TraceError
 from replica.trace.ranges import format_record_names
+from scenarios.observe.wording import count_of
 from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
@@ -34,23 +35,23 @@ if TYPE_CHECKING:
 
 FORMATS = click.Choice(["text", "json"])
 format_option = click.option(
-    "--format", "format_", type=FORMATS, default="text", help="One JSON document instead of text."
+    "--format", "format_", type=FORMATS, default="text", help="Output format: text (the default) or one JSON document."
 )
 results_format_option = click.option(
     "--format", "format_", type=click.Choice(["text", "json", "junit"]), default="text",
-    help="One document of JSON, or of JUnit's XML, instead of text.",
+    help="Output format: text (the default), one JSON document, or JUnit XML.",
 )  # fmt: skip
 records_option = click.option(
-    "--records", "names_records", is_flag=True, help="In JSON, name each record instead of ranges of them."
+    "--records", "names_records", is_flag=True, help="In JSON, list every record by name instead of ranges."
 )
-plain_option = click.option("--plain", is_flag=True, help="ASCII only, full words instead of signs.")
+plain_option = click.option("--plain", is_flag=True, help="Use only ASCII, with words instead of symbols.")
 open_option = click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 metrics_option = click.option(
     "--metrics", "metrics_port", type=click.IntRange(0, 65_535), metavar="PORT",
-    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; 0: any free port.",
+    help="Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0 chooses a free port.",
 )  # fmt: skip
 out_option = click.option(
-    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Where the runs are kept."
+    "--out", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, help="Folder that keeps the runs."
 )
 
 SEEDS_MAX = 1_000_000
@@ -79,7 +80,7 @@ class FileToWrite(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if value in ("", "-"):
-            self.fail(f"`{value}` is not the name of a file", param, ctx)
+            self.fail(f"`{value}` is not a file name", param, ctx)
         path = Path(os.path.realpath(value)) if Path(value).is_symlink() else Path(value)
         super().convert(str(path), param, ctx)
         if path.exists() and not path.is_file():
@@ -99,9 +100,7 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]
         first = int(found[1])
         last = int(found[2] or first)
         if not 0 <= last - first < SEEDS_MAX:
-            self.fail(
-                f"`{value}` must go from the smaller to the larger seed, with at most {SEEDS_MAX:,} seeds", param, ctx
-            )
+            self.fail(f"`{value}` must begin with its smallest seed and have at most {SEEDS_MAX:,} seeds", param, ctx)
         return range(first, last + 1)
 
 
@@ -118,7 +117,7 @@ class TimeSpan(click.ParamType):  # type: ignore[type-arg]
 
         found = parse_time(str(value), hours=True)
         if found is None:
-            self.fail(f"`{value}` is not a time: write it as 500ms, 1s, 5m or 1h", param, ctx)
+            self.fail(f"`{value}` is not a time; write, for example, 500ms, 1s, 5m or 1h", param, ctx)
         seconds = found[0] / 1_000_000
         if not self._least_s <= seconds <= self._most_s:
             self.fail(f"`{value}` is not between {self._least_s:g} s and {self._most_s:,.0f} s", param, ctx)
@@ -157,16 +156,16 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
             # Looking at permissions is not enough: root has them in /proc, too, where no file can be created.
             tempfile.TemporaryFile(dir=there).close()
         except OSError as error:
-            why = f"{there} takes no files ({error.strerror})"
+            why = f"no file can be created in {there} ({error.strerror})"
     if why is not None:
-        fail(f"{folder} cannot be written to: {why}", ExitCode.MISSING, f"choose another place with {option} DIR")
+        fail(f"{folder} cannot be written to: {why}", ExitCode.MISSING, f"choose another folder with {option} DIR")
 
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES})
 
 
 @contextmanager
-def must_be_written(path: Path, fix: str = "make room, or choose another place") -> Iterator[None]:
+def must_be_written(path: Path, fix: str = "free some disk space, or choose another folder") -> Iterator[None]:
     """End the command with an error if the block fails to write `path`. A FileExistsError passes through."""
     try:
         yield
@@ -201,8 +200,8 @@ def metrics_server(port: int | None) -> Iterator[MetricsServer | None]:
     try:
         server = MetricsServer(port)
     except OSError as error:
-        why = f"--metrics {port}: the port cannot be used: {error.strerror}"
-        fail(why, ExitCode.MISSING, "choose another port; --metrics 0 takes a free one")
+        why = f"port {port} of --metrics cannot be used: {error.strerror}"
+        fail(why, ExitCode.MISSING, "choose another port, or --metrics 0 for any free port")
     try:
         yield server
     finally:
@@ -243,10 +242,10 @@ def open_page(page: Path | str) -> None:
 
     address = page if isinstance(page, str) else page.resolve().as_uri()
     if not webbrowser.open(address):
-        click.echo(f"no browser was found: open {address}", err=True)
+        click.echo(f"No browser was found. Open this page yourself: {address}", err=True)
 
 
-_RUN_AGAIN = "make the run again: highwater run SCENARIO"
+_RUN_AGAIN = "run the scenario again: highwater run SCENARIO"
 
 
 @contextmanager
@@ -328,7 +327,8 @@ def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | Non
     for one in found[:WARNINGS_SHOWN_MAX]:
         click.echo(render_briefly(one), err=True)
     if len(found) > WARNINGS_SHOWN_MAX:
-        click.echo(f"... and {len(found) - WARNINGS_SHOWN_MAX} more: highwater check {shlex.quote(name)}", err=True)
+        more = count_of(len(found) - WARNINGS_SHOWN_MAX, "more warning")
+        click.echo(f"... and {more}; to see them: highwater check {shlex.quote(name)}", err=True)
     if found:
         click.echo(err=True)
 
@@ -361,9 +361,9 @@ def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> S
         scenario = file.variants[variant]
     else:
         close = did_you_mean(str(variant), file.variants)
-        hint = f"did you mean `{close}`? " if close else ""
-        known = ", ".join(file.variants) or "none"
-        raise click.UsageError(f"{file.scenario.id} has no variant `{variant}`: {hint}it has {known}")
+        hint = f"Did you mean `{close}`? " if close else ""
+        known = f"Its variants: {', '.join(file.variants)}" if file.variants else "It has no variants"
+        raise click.UsageError(f"{file.scenario.id} has no variant `{variant}`. {hint}{known}.")
     return scenario if seed is None else replace(scenario, seed=seed)
 
 
@@ -388,9 +388,9 @@ def execute(
 
             def progress(now_us: int, until_us: int, events: int) -> None:
                 if now_us < 0:  # The cluster is not up yet; JVMs start slowly.
-                    line.show(0.0, "the cluster starts")
+                    line.show(0.0, "starting the cluster")
                     return
-                kind = " virtual" if world is None else ""
+                kind = " virtual time" if world is None else ""
                 so_far = f"{now_us / 1e6:.1f} s of {until_us / 1e6:.0f} s{kind}, {events} events"
                 line.show(now_us / until_us if until_us else 1.0, so_far)
 
@@ -402,7 +402,7 @@ def execute(
         fail(
             f"the run cannot be written to {place}: {error.strerror or error}; nothing was kept",
             ExitCode.MISSING,
-            "make room or choose another place with --out DIR",
+            "free some disk space, or choose another folder with --out DIR",
         )
     except NotPossibleNow as error:
         fail(f"{scenario.run_name}: {error}", ExitCode.EXPECTATION_FAILED)

@@ -55,7 +55,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
         figures = _figures(summary, summary_of_other, style)
         failed = _failed_in_one(summary, summary_of_other)
     except (KeyError, TypeError, AttributeError) as error:
-        fail(f"one of these summary.json is not a run's summary: {error}", ExitCode.USAGE)
+        fail(f"a summary.json is not the summary of a run: {error}", ExitCode.USAGE)
     outcome = _outcome(folders, [rows, rows_of_other])
     first = None
     if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
@@ -105,7 +105,7 @@ def _settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> l
 def _rules(summary: Mapping[str, Any]) -> list[str]:
     from scenarios.observe.wording import played_by
 
-    world = "live, by the clock" if summary.get("live") else "simulated"
+    world = "live, in real time" if summary.get("live") else "simulated"
     if "cut_short" in summary:
         world += f", cut short at {summary['cut_short']['at_s']:g} s"
     rules = [f"scenario {summary['scenario']}", f"rules of {played_by(summary)}", f"seed {summary['seed']}"]
@@ -151,7 +151,7 @@ def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, failed: Fig
 
     ends = {name: pair for name, pair in figures.items() if name not in COMPARED_TIMES}
     if not ends and not outcome.differences and not failed:
-        click.echo("\n  The same became of every record, with the same leaders, ISRs and final logs.")
+        click.echo("\n  Every record had the same outcome, with the same leaders, ISRs and final logs.")
         return
     click.echo("\n  What ended differently:\n")
     _echo_table(names, ends, style)
@@ -161,7 +161,7 @@ def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, failed: Fig
         click.echo("\n".join(folded(one.title, WIDTH, "  ", "    ")))
         _echo_pair(names, (one.ours, one.theirs), "    ")
     if (left := len(outcome.differences) - DIFFERENCES_SHOWN) > 0:
-        click.echo(f"  and {left} more: --format json has them")
+        click.echo(f"  and {count_of(left, 'more difference')}; --format json lists all")
     for what, pair in failed.items():
         click.echo("\n".join(folded(f"expected: {what}", WIDTH, "  ", "    ")))
         _echo_pair(names, pair, "    ")
@@ -182,17 +182,15 @@ def _echo_times(names: Pair, figures: Figures, outcome: Agreement, style: Style)
     if gap and gap.by_us:
         order = "later" if gap.by_us > 0 else "earlier"
         far = f"{seconds(abs(gap.by_us))} {order} in {names[1]}"
-        text = (
-            f"largest difference in time of what happened in both runs: {gap.partition} at {seconds(gap.at_us)}, {far}"
-        )
+        text = f"largest difference in time: {gap.partition} at {seconds(gap.at_us)}, {far}"
         click.echo("\n".join(folded(text, WIDTH, "  ", "    ")))
 
 
 def _echo_first(names: Pair, found: Difference | None) -> None:
     if found is None:
-        click.echo("\n  The same events at the same times.")
+        click.echo("\n  Both runs have the same events at the same times.")
         return
-    click.echo(f"\n  The same for {count_of(found.same, 'event')}; then")
+    click.echo(f"\n  The same {count_of(found.same, 'event')} first; then:")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
         head = f"  {name:<{max(map(len, names))}}  {moment:>10}  "
@@ -204,7 +202,7 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
 
     if not rows:
         return
-    for heads in (names, ("the first", "the second")):  # The names of the runs head the columns if they fit.
+    for heads in (names, ("first run", "second run")):  # The names of the runs head the columns if they fit.
         columns = [(head, {label: pair[place] for label, pair in rows.items()}) for place, head in enumerate(heads)]
         lines, shown = table_of(columns, replace(style, width=WIDTH))
         if shown == len(columns):

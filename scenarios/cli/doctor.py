@@ -65,22 +65,22 @@ def doctor(format_: str, plain: bool) -> int:
     else:
         style = style_for_stdout(plain)
         click.echo("\n".join(table_lines([_row(check, style) for check in checks])))
-        words = f"missing: {', '.join(check.name for check in missing)}" if missing else "Everything needed is there."
+        words = f"missing: {', '.join(check.name for check in missing)}" if missing else "Nothing is missing."
         click.echo(f"\n  {words}")
     return ExitCode.MISSING if missing else ExitCode.HELD
 
 
 def _row(check: Requirement, style: Style) -> tuple[str, str, str]:
     sign, colour = {"ok": ("good", "green"), "missing": ("bad", "red"), "optional": ("none", "dim")}[check.state]
-    needs = f"\n{check.state}; for {check.needed_for}\n= fix: {check.fix}" if check.fix else ""
+    needs = f"\n{check.state}; needed for {check.needed_for}\n= fix: {check.fix}" if check.fix else ""
     return style.paint(style.sign(sign), colour), check.name, check.found + needs
 
 
 def _checks() -> Iterator[Requirement]:
-    yield Requirement("Python", platform.python_version(), "everything")
+    yield Requirement("Python", platform.python_version(), "all commands")
     yield from map(_library, ("trio", "kio", "pyarrow", "networkx", "pyyaml"))
-    yield _room("runs folder", Path(), "go to a folder that takes files, or give --out DIR")
-    yield _room("temporary", Path(tempfile.gettempdir()), "make room there, or set TMPDIR to another folder")
+    yield _room("runs folder", Path(), "change to a writable folder, or give --out DIR")
+    yield _room("temporary", Path(tempfile.gettempdir()), "free some disk space there, or set TMPDIR to another folder")
     yield _java()
     yield _spark()
     yield _ports()
@@ -88,15 +88,15 @@ def _checks() -> Iterator[Requirement]:
     yield _librdkafka()
     yield from _kafka()
     kcat = shutil.which("kcat") or shutil.which("kafkacat")
-    fix = "" if kcat else "apt install kcat; any other Kafka client will do"
-    yield Requirement("kcat", kcat or "not found", "trying a live cluster by hand (`serve`)", fix, is_optional=True)
+    fix = "" if kcat else "apt install kcat, or use any other Kafka client"
+    yield Requirement("kcat", kcat or "not found", "trying a `serve` by hand", fix, is_optional=True)
 
 
 def _library(name: str) -> Requirement:
     try:
-        return Requirement(name, version(name), "everything")
+        return Requirement(name, version(name), "all commands")
     except PackageNotFoundError:
-        return Requirement(name, "not installed", "everything", f"{sys.executable} -m pip install {name}")
+        return Requirement(name, "not installed", "all commands", f"{sys.executable} -m pip install {name}")
 
 
 def _room(name: str, folder: Path, fix: str) -> Requirement:
@@ -105,9 +105,9 @@ def _room(name: str, folder: Path, fix: str) -> Requirement:
         tempfile.TemporaryFile(dir=folder).close()
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Requirement(name, f"{place} takes no files ({error.strerror})", "keeping runs", fix)
+        return Requirement(name, f"no file can be created in {place} ({error.strerror})", "keeping runs", fix)
     short = "" if free >= FREE_BYTES_MIN else fix
-    return Requirement(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and for Spark", short)
+    return Requirement(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and Spark", short)
 
 
 def _java() -> Requirement:
@@ -141,7 +141,7 @@ def _ports() -> Requirement:
     names = f"{PORTS.start} to {PORTS.stop - 1}"
     if not taken:
         return Requirement("ports", f"{names} are free", "`serve`")
-    found = f"{', '.join(map(str, taken))} of {names} taken (perhaps by another `serve`)"
+    found = f"in use: {', '.join(map(str, taken))} (perhaps by another `serve`)"
     return Requirement("ports", found, "`serve` without --port", "highwater serve --port 29092", is_optional=True)
 
 
@@ -163,11 +163,11 @@ def _browser() -> Requirement:
     try:
         webbrowser.get()
     except webbrowser.Error:
-        fix = "copy the page to a machine with one: it is one file"
+        fix = "copy the page, a single file, to a machine with a browser"
         there = next(filter(None, map(shutil.which, _BROWSERS)), None)
         found = f"{there}, but no screen: DISPLAY is not set" if there else "not found"
-        return Requirement("browser", found, "--open of the pages", fix, is_optional=True)
-    return Requirement("browser", "found", "--open of the pages")
+        return Requirement("browser", found, "the option --open", fix, is_optional=True)
+    return Requirement("browser", "found", "the option --open")
 
 
 def _kafka() -> Iterator[Requirement]:

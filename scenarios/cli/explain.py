@@ -53,8 +53,10 @@ PARTITION = re.compile(r".+-[0-9]{1,9}")
 @click.command()
 @click.argument("run", default="last", shell_complete=run_names)
 @click.argument("record", required=False)
-@click.option("--lost", is_flag=True, help="Every acked record that was lost.")
-@click.option("--what-if", is_flag=True, help="Play the run again with one thing changed: what would have saved it?")
+@click.option("--lost", is_flag=True, help="Explain every acked record that was lost.")
+@click.option(
+    "--what-if", is_flag=True, help="Play the run again with one change at a time, to find what saves the record."
+)
 @format_option
 @plain_option
 def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: str, plain: bool) -> int:
@@ -77,9 +79,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         except RunNotFound:
             if record is None and list_runs() and any(kind.fullmatch(run) for kind in (INVARIANT, RECORD, PARTITION)):
                 meant = f"highwater explain last {shlex.quote(run)}"
-                raise RunNotFound(
-                    f"there is no run `{run}`; a record needs its RUN before it. Did you mean `{meant}`?"
-                ) from None
+                raise RunNotFound(f"there is no run `{run}`. Write the RUN first. Did you mean `{meant}`?") from None
             raise
         summary = read_summary(run_dir)
         asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
@@ -97,7 +97,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         fail(
             str(unknown),
             ExitCode.USAGE,
-            f"did you mean `{close}`?" if close else f"name one of {every}" if sent else None,
+            f"did you mean `{close}`?" if close else f"choose one of {every}" if sent else None,
         )
     if asks_invariant:
         assert record is not None
@@ -119,10 +119,12 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         click.echo(found.text, nl=False)
         unsaved = [story.record for story in stories if story.fate == "lost" and not story.remedies.would]
         if unsaved and not what_if and not summary.get("live"):
-            click.echo(f"\n  What would have saved it: highwater explain {shlex.join([run, unsaved[0]])} --what-if")
+            click.echo(
+                f"\n  To find what would have saved it: highwater explain {shlex.join([run, unsaved[0]])} --what-if"
+            )
         if record is None and len(lost_records) > len(records):
             also = format_record_names(lost_records[1:])
-            line = f"  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)"
+            line = f"  Also lost: {also}   (to explain all: highwater explain {shlex.quote(run)} --lost)"
             click.echo("\n" + textwrap.fill(line, style.width, subsequent_indent="    ", break_on_hyphens=False))
     return ExitCode.HELD
 
@@ -144,7 +146,8 @@ def _explain_invariant(
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
     names = list(dict.fromkeys(event.invariant for event in broken))
     if invariant not in names:
-        fail(f"{invariant} is not broken in this run (broken: {', '.join(names) or 'none'})", ExitCode.USAGE)
+        why = f"invariant {invariant} did not break in this run; broken invariants: {', '.join(names) or 'none'}"
+        fail(why, ExitCode.USAGE)
     found = _find_blame(run_dir, rows, what_if, invariant)
     if format_ == "json":
         reasons = [event.sentence() for event in broken if event.invariant == invariant]
@@ -165,8 +168,8 @@ def _explain_waits(summary: Mapping[str, Any], partition: str, format_: str, pla
     waits = [wait for wait in summary.get("waits", ()) if wait["partition"] == partition]
     if not waits:
         known = sorted({wait["partition"] for wait in summary.get("waits", ())})
-        fix = f"such times are known of {', '.join(known)}" if known else "no client of this run waited so long"
-        fail(f"no client waited for a second or longer to write to {partition} or to read from it", ExitCode.USAGE, fix)
+        fix = f"choose one of {', '.join(known)}" if known else "no client of this run waited so long"
+        fail(f"no client waited a second or longer to write to {partition} or read from it", ExitCode.USAGE, fix)
     if format_ == "json":
         print_json({"partition": partition, "waits": waits})
         return ExitCode.HELD
@@ -176,7 +179,7 @@ def _explain_waits(summary: Mapping[str, Any], partition: str, format_: str, pla
     click.echo(f"\n{style.bold(f'  Why {partition} had no writes or reads')}    {where}")
     for wait in waits:
         length = duration(wait["to_us"] - wait["from_us"])
-        what = f"{wait['what']} of {wait['client']}: none for {length}{_ENDED_BY[wait['ended_by']]}"
+        what = f"{wait['client']} had no {wait['what']} for {length}{_ENDED_BY[wait['ended_by']]}"
         click.echo(f"\n  {wait['from_us'] / 1e6:>8.3f}  {what}")
         for part in wait["stretches"]:
             lasted = duration(part["to_us"] - part["from_us"])
@@ -189,9 +192,9 @@ def _explain_waits(summary: Mapping[str, Any], partition: str, format_: str, pla
 
 _ENDED_BY = {
     "success": "",
-    "given_up": ", and all that waited was given up",
+    "given_up": ", until its waiting records failed",
     "stopped": ", until it stopped",
-    "run": ", until the run was over",
+    "run": ", until the run ended",
 }
 
 
@@ -247,7 +250,7 @@ def _what_if(run_dir: Path, stories: Sequence[Explanation]) -> dict[str, list[Re
     for story in stories:
         if story.producer not in scenario.workloads:
             fail(
-                f"{story.record} came from {story.producer}, a client outside the cluster, and cannot be sent again",
+                f"{story.record} cannot be sent again, because its producer {story.producer} is not in the scenario",
                 ExitCode.USAGE,
                 "leave out --what-if to see the story, or write a scenario with this producer to try changes",
             )
@@ -284,7 +287,7 @@ def _records(run: str, record: str | None, lost: bool, summary: Mapping[str, Any
         kinds = ("unseen", "duplicated", "reordered", "dirty", "missing", "failed", "unknown", "aborted", "acked")
         some = next((records[kind][0] for kind in kinds if records.get(kind)), None)
         command = f"highwater explain {shlex.join([run, some or ''])}"
-        fix = "its producers sent none" if some is None else f"name a record: {command}"
+        fix = "its producers sent no record" if some is None else f"name a record: {command}"
         if waits:
             longest = max(waits, key=lambda wait: int(wait["to_us"] - wait["from_us"]))
             lasted = duration(longest["to_us"] - longest["from_us"])
@@ -321,12 +324,12 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, journey_text, requests_text
     from scenarios.run.runs import find_run, read_summary
 
-    with usable_runs("make the run again"):
+    with usable_runs("run the scenario again"):
         run_dir = find_run(run)
         summary = read_summary(run_dir)
         if summary.get("real_kafka") or summary.get("watched"):
-            why = f"{run_dir} is of real Kafka, whose requests cannot be seen stage by stage"
-            fail(why, ExitCode.USAGE, "the same scenario in virtual time, or with `run --live`, has them")
+            why = f"{run_dir} is a run of real Kafka, which does not show the stages of a request"
+            fail(why, ExitCode.USAGE, "run the scenario in virtual time, or with --live")
         measured = trace_of(run_dir, summary) if summary.get("live") else None
     requests = RequestJourneys(_measured_again(run_dir) if measured is None else measured)
     style = style_for_stdout(plain)
@@ -346,7 +349,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
         for journey in journeys:
             click.echo(journey_text(journey, style, run_dir.name), nl=False)
         if not summary.get("live"):
-            click.echo("\n  In virtual time only waiting takes time, and what `cpu` and `disk` of the scenario say;")
+            click.echo("\n  In virtual time, only waiting and the scenario's `cpu` and `disk` take time.")
             click.echo("  `run --live` and `serve` measure every stage.")
     return ExitCode.HELD
 
@@ -360,6 +363,6 @@ def _measured_again(run_dir: Path) -> list[TraceRow]:
     with ProgressLine(scenario.run_name) as line:
 
         def progress(now_us: int, until_us: int, events: int) -> None:
-            line.show(now_us / until_us if until_us else 1.0, "played again, every request measured")
+            line.show(now_us / until_us if until_us else 1.0, "playing again to measure every request")
 
         return run_scenario(scenario, runs_dir=None, world=measured, keep_rows=True, progress=progress).rows

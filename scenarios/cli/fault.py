@@ -21,11 +21,11 @@ CODE_OF = {
     "step": ExitCode.INVALID_SCENARIO,
     "moment": ExitCode.EXPECTATION_FAILED,
 }
-HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors of the scenario language, now.
+HELP = """Inject faults into a running `highwater serve`, or end them, with the verbs and selectors of a scenario.
 
 \b
   highwater fault kill b1                  start b1, stop b1, power_off b1
-  highwater fault kill 'leader(orders-0)'  any selector of the language
+  highwater fault kill 'leader(orders-0)'  any selector of a scenario
   highwater fault pause b2 3s              undone after 3 s; or: resume b2
   highwater fault cut b1-b3                heal, or heal NAME with --as NAME
   highwater fault latency b1-b2 200ms      loss b1-b2 5%
@@ -47,11 +47,14 @@ HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors
 
 @click.command(help=HELP, context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, metavar="VERB [WORD]...")
-@click.option("--for", "lasts", metavar="TIME", help="Undo it after that long, such as 3s.")
-@click.option("--as", "label", metavar="NAME", help='What `heal NAME` and "@name" call it.')
-@click.option("--yaml", "text", metavar="STEP", help="Any step of the language as it is, instead of words.")
+@click.option("--for", "lasts", metavar="TIME", help="Undo the fault after this time, such as 3s.")
+@click.option("--as", "label", metavar="NAME", help='Name for the fault, to use in `heal NAME` and "@name".')
+@click.option("--yaml", "text", metavar="STEP", help="Step of a scenario's timeline in YAML, instead of words.")
 @click.option(
-    "--record", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the cluster meant: its --record."
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The --record folder of the `serve`; by default runs.",
 )
 @format_option
 @plain_option
@@ -105,7 +108,7 @@ def _request(words: tuple[str, ...], lasts: str | None, label: str | None, text:
         return {"list": True}
     if words[0] == "end":
         if len(words) != 2:
-            raise click.UsageError("`end` needs exactly one name of a fault: see `highwater fault list`")
+            raise click.UsageError("`end` takes the name of one fault; to see the names: highwater fault list")
         return {"end": words[1]}
     return {"words": list(words), "for": lasts, "as": label}
 
@@ -134,7 +137,7 @@ def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     outside = state["outside_clients"]
     if outside:
         more = f" and {len(outside) - SHOWN_CLIENTS_MAX} more" if len(outside) > SHOWN_CLIENTS_MAX else ""
-        lines.append(f"  from outside: {', '.join(outside[-SHOWN_CLIENTS_MAX:])}{more}")
+        lines.append(f"  outside clients: {', '.join(outside[-SHOWN_CLIENTS_MAX:])}{more}")
     shown = [one for one in state["partitions"] if not one["partition"].startswith("__")]
     hidden = len(state["partitions"]) - len(shown)
     if shown:
@@ -145,7 +148,7 @@ def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     if gone:
         where = ", ".join(f"{partition} {count:,}" for partition, count in gone.items())
         sign = style.paint(style.sign("lost"), "red")
-        lines += ["", f"  {sign} {count_of(sum(gone.values()), 'acked record')} gone: {where}"]
+        lines += ["", f"  {sign} {count_of(sum(gone.values()), 'acked record')} lost: {where}"]
     lines += ["", "  FAULTS IN FORCE" if state["faults"] else "  no fault is in force"]
     for fault in state["faults"]:
         until = "" if fault["until_s"] is None else f", until {fault['until_s']:.1f} s"

@@ -15,6 +15,7 @@ import click
 
 from scenarios.cli.common import fail, must_hold_files
 from scenarios.cli.spark import spark_or_fail
+from scenarios.observe.wording import count_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import WaitingLine
@@ -37,8 +38,8 @@ def follow_run(name: str | None, out: Path | None) -> int:
     trace_dir = _trace_dir(name)
     if out is not None:
         must_hold_files(out)
-    click.echo(f"  Following {trace_dir}: Ctrl-C ends this, not the cluster.", err=True)
-    with WaitingLine("Spark starts") as waiting:  # shown before Spark is imported, which takes a second or two
+    click.echo(f"  Following {trace_dir}. Ctrl-C ends this command, not the cluster.", err=True)
+    with WaitingLine("starting Spark") as waiting:  # shown before Spark is imported, which takes a second or two
         return _follow(trace_dir, out, waiting)
 
 
@@ -56,7 +57,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
             tempfile.TemporaryDirectory(prefix="highwater-") as scratch,
             spark_session(settings=settings) as spark,
         ):
-            waiting.wait_for("Spark looks for the first events of the trace")
+            waiting.wait_for("Spark is looking for the first events of the trace")
             follow(spark, trace_dir, screen.tell, lambda: True, Path(scratch))
     except KeyboardInterrupt:
         return ExitCode.HELD
@@ -65,7 +66,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
     finally:
         screen.end()
         waiting.end()
-    click.echo("  The run has ended; `highwater report last` shows all of it.", err=True)
+    click.echo("  The run has ended. For a full report: highwater report last", err=True)
     return ExitCode.HELD
 
 
@@ -136,7 +137,7 @@ class _Screen:
             if self._terminal:
                 room = shutil.get_terminal_size().lines - 3 - len(internal)
                 lines = [line_of(partition) for partition in partitions]
-                left_out = f"\n  {len(lines) - room} more partitions" if len(lines) > room else ""
+                left_out = f"\n  {count_of(len(lines) - room, 'more partition')}" if len(lines) > room else ""
                 apart = "".join(f"\n  {topic.in_words()}" for topic in internal)
                 clear_screen(sys.stdout)
                 click.echo(f"  {now.at_us / 1e6:.1f} s\n" + "\n".join(lines[:room]) + left_out + apart)

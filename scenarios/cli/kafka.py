@@ -32,7 +32,7 @@ class KafkaVersion(click.ParamType):  # type: ignore[type-arg]
 
         if re.fullmatch(VERSION_FORM, str(value), re.ASCII):
             return str(value)
-        self.fail(f"`{value}` is not a version of Kafka, such as 4.1.0", param, ctx)
+        self.fail(f"`{value}` is not a Kafka version; write, for example, 4.1.0", param, ctx)
 
 
 version_argument = click.argument("version", type=KafkaVersion())
@@ -69,19 +69,23 @@ def install(version: str, plain: bool) -> int:
     from cluster.kafka.installation import install as install_version
 
     cache = cache_folder(os.environ)
-    with kafka_or_fail(), WaitingLine(f"Kafka {version} is installed") as line:
+    with kafka_or_fail(), WaitingLine(f"installing Kafka {version}") as line:
         try:
             home, no_archive = install_version(version, os.environ, ProgressOfInstall(line))
         except OSError as error:
             why = error.strerror or str(error)
-            fail(f"{cache} cannot be written to: {why}", ExitCode.MISSING, "make room, or set XDG_CACHE_HOME")
+            fail(
+                f"{cache} cannot be written to: {why}",
+                ExitCode.MISSING,
+                "free some disk space, or set XDG_CACHE_HOME to another folder",
+            )
     style = style_for_stdout(plain)
     click.echo(
         f"  {style.paint(style.sign('good'), 'green')} Kafka {version}, {_size(home.jars)} in {home.jars.folder}"
     )
-    click.echo(f"    runs on Java {home.java.version}: highwater run acks1-leader-kill --on kafka:{version}")
+    click.echo(f"    runs on Java {home.java.version}; try it: highwater run acks1-leader-kill --on kafka:{version}")
     if no_archive is not None:
-        click.echo(f"    {style.sign('note')} its JVMs start slowly, without a class archive: {no_archive}")
+        click.echo(f"    {style.sign('note')} its JVMs start slowly, because there is no class archive: {no_archive}")
     return ExitCode.HELD
 
 
@@ -107,7 +111,7 @@ def list_versions(format_: str, plain: bool) -> int:
         ]
         print_json({"folder": str(cache_folder(os.environ)), "versions": rows})
     elif not found:
-        click.echo(f"  No version of Kafka is installed. For instance: highwater kafka install {TRIED[0]}")
+        click.echo(f"  No version of Kafka is installed. Install one: highwater kafka install {TRIED[0]}")
     else:
         style = style_for_stdout(plain)
         for jars, damaged in found:
@@ -116,7 +120,7 @@ def list_versions(format_: str, plain: bool) -> int:
             click.echo(f"  {style.paint(style.sign(sign), colour)} {jars.version:<8} {_size(jars)}{registry}")
             click.echo(f"    {jars.folder}")
             if damaged:
-                click.echo(f"    not what was installed: {', '.join(damaged)}")
+                click.echo(f"    changed since the installation: {', '.join(damaged)}")
                 click.echo(f"    = fix: highwater kafka install {jars.version}")
     return ExitCode.MISSING if any(damaged for _, damaged in found) else ExitCode.HELD
 
@@ -130,14 +134,14 @@ def remove(version: str) -> int:
 
     known = {jars.version: jars for jars in installed(os.environ)}
     if version not in known:
-        there = f"there is {', '.join(known)}" if known else "there is none"
+        there = f"choose one of {', '.join(known)}" if known else "no version of Kafka is installed"
         fail(f"Kafka {version} is not installed", ExitCode.USAGE, there)
     size = _size(known[version])
     try:
         remove_version(known[version])
     except OSError as error:
         fail(f"{known[version].folder} cannot be deleted: {error.strerror or error}", ExitCode.MISSING)
-    click.echo(f"  Kafka {version} is deleted: {size}")
+    click.echo(f"  Kafka {version} was deleted ({size}).")
     return ExitCode.HELD
 
 

@@ -30,6 +30,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.observe.wording import count_of
 from scenarios.process.work_folders import write_new, write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -70,7 +71,7 @@ def list_exercises(format_: str, plain: bool) -> int:
 
 @lab.command(short_help="Write the file of exercise NAME into this folder.")
 @click.argument("name")
-@click.option("--student", metavar="NAME", help="Your name, or both of a pair: the exercise is drawn from it.")
+@click.option("--student", metavar="NAME", help="Your name, or both names of a pair; it determines the exercise.")
 def start(name: str, student: str | None) -> int:
     """Write the file of exercise NAME into this folder, and its run if it has one. Nothing is overwritten."""
     exercise = _exercise(name)
@@ -81,7 +82,7 @@ def start(name: str, student: str | None) -> int:
     run_dir = folder / f"{name}-run"
     for path in [*(folder / file for file in texts), *([run_dir] if given is not None else [])]:
         if path.exists() or path.is_symlink():
-            fail(f"{path} exists", ExitCode.USAGE, "move it away, or start in another folder")
+            fail(f"{path} already exists", ExitCode.USAGE, "move it away, or start in another folder")
     if given is not None:
         from scenarios.observe.columns.names import encodable
         from scenarios.run.runner import run_scenario
@@ -108,7 +109,11 @@ def start(name: str, student: str | None) -> int:
 @click.argument("name")
 @click.argument("answers", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="One line of JSON for each file."
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Output format: text (the default), or one line of JSON for each file.",
 )
 @plain_option
 def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> int:
@@ -133,7 +138,13 @@ def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> in
 
 @lab.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--csv", "csv_file", type=FileToWrite(), metavar="FILE", help="Write the table there, for a spreadsheet.")
+@click.option(
+    "--csv",
+    "csv_file",
+    type=FileToWrite(),
+    metavar="FILE",
+    help="Also write the table to this file, for a spreadsheet.",
+)
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @format_option
 @plain_option
@@ -149,11 +160,11 @@ def marks(folder: Path, csv_file: Path | None, jobs: int | None, format_: str, p
     handed_in = list(files_handed_in(folder))
     _must_not_be_too_many(len(handed_in))
     if not handed_in:
-        fail(f"there is no file in {folder}", ExitCode.USAGE, "give the folder with what the class has handed in")
+        fail(f"there is no file in {folder}", ExitCode.USAGE, "name the folder with the files of the class")
     if csv_file is not None and csv_file.exists():
         with csv_file.open("rb") as there:
             if not there.read(100).removeprefix(BOM_UTF8).startswith(",".join(CSV_BEGINS).encode()):
-                fail(f"{csv_file} exists and is not a table of marks", ExitCode.USAGE, "choose another name")
+                fail(f"{csv_file} already exists and is not a table of marks", ExitCode.USAGE, "choose another name")
     found: list[Mark] = []
     work = [(str(folder), file) for file in handed_in]
     with ProgressLine("marks") as line, closing(in_order(mark_file, work, jobs or os.cpu_count() or 1)) as coming:
@@ -175,14 +186,22 @@ def marks(folder: Path, csv_file: Path | None, jobs: int | None, format_: str, p
 
 
 @lab.command()
-@click.option("--out", "page", type=FileToWrite(), default="handout.html", show_default=True, metavar="FILE")
+@click.option(
+    "--out",
+    "page",
+    type=FileToWrite(),
+    default="handout.html",
+    show_default=True,
+    metavar="FILE",
+    help="File to write.",
+)
 @open_option
 def handout(page: Path, opens: bool) -> int:
     """Write a page to print that explains HW, LEO, ISR and acks, on one sheet of A4 or Letter."""
     text = files("scenarios.lab").joinpath("handout.html").read_text("utf-8")
     if not page.exists() or page.read_bytes() != text.encode():
         if page.exists():
-            fail(f"{page} exists", ExitCode.USAGE, "move it away, or choose another place with --out")
+            fail(f"{page} already exists", ExitCode.USAGE, "move it away, or choose another file with --out")
         with must_be_written(page):
             write_whole(page, text)
     click.echo(f"  {page}\n\n  Print it from a browser; it fits one page of A4 and of Letter.")
@@ -206,7 +225,7 @@ def _named(student: str | None) -> str:
             name = checked_name(student or "")
             if name:
                 return name
-            why = 'a name is missing, such as --student "Ada and Grace": the exercise is drawn from it'
+            why = 'give a name, such as --student "Ada and Grace"; it determines the exercise'
         except BadName as bad:
             why = f"--student: {bad}"
         if not asks:
@@ -253,8 +272,8 @@ def _exercise(name: str) -> Exercise:
     found = exercises()
     if name not in found:
         close = did_you_mean(name, found)
-        hint = f"did you mean `{close}`? " if close else ""
-        raise click.UsageError(f"There is no exercise `{name}`: {hint}choose one of {', '.join(found)}")
+        hint = f"Did you mean `{close}`? " if close else ""
+        raise click.UsageError(f"There is no exercise `{name}`. {hint}Choose one of {', '.join(found)}.")
     return found[name]
 
 
@@ -289,7 +308,7 @@ def _screen(mark: Mark, style: Style) -> str:
         lines += ["", format_text(mark.file, judgement.diagnostics)]
     held = sum(criterion.holds for criterion in judgement.criteria)
     done = "complete" if judgement.passed else "not complete yet"
-    lines += ["", f"  {held} of {len(judgement.criteria)} hold: {done}"]
+    lines += ["", f"  {held} of {len(judgement.criteria)} criteria met: {done}"]
     return "\n".join(lines) + "\n"
 
 
@@ -326,12 +345,12 @@ def _marks_screen(rows: Sequence[MarksRow], style: Style) -> str:
             notes += ["", f"  {style.bold(f'{files}  {row.student}'.rstrip())}"]
             notes += [line for text in found for line in folded(text, style.width, "    ", "      ")]
     legend = [f"{style.sign(sign)} {meaning}" for sign, meaning in _MEANINGS.items()]
-    more = ". Words after an exercise are what its file lacks; highwater lab check EXERCISE FILE explains them."
+    more = ". Below, unmet criteria follow the name of the exercise; for details: highwater lab check NAME FILE"
     lines = ["", *table_lines(cells), "", *folded(", ".join([*legend, "? unreadable"]) + more, style.width, "  ")]
     lines += notes
     students = [row for row in rows if row.student]
     passed = sum(row.passed == len(names) for row in students)
-    return "\n".join([*lines, "", f"  {passed} of {len(students)} have all six"])
+    return "\n".join([*lines, "", f"  {passed} of {count_of(len(students), 'student')} completed all six exercises"])
 
 
 _MEANINGS = {"good": "complete", "bad": "not complete", "none": "not handed in"}

@@ -26,41 +26,45 @@ from scenarios.terminal.interruption import ExitCode, Interruption, interruptibl
 from scenarios.terminal.safe_output import SafeOutput, reopen_closed_streams
 
 COMMANDS = {
-    "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),
-    "play": ("scenarios.cli.view", "play", "Click a broker and it dies: the page of a new future."),
-    "compare": ("scenarios.cli.run", "compare", "Run a scenario and its variants, side by side."),
-    "test": ("scenarios.cli.test", "test", "Run scenarios with all variants and check what they expect."),
-    "verify": ("scenarios.cli.test", "verify", "Run twice in two processes and compare the traces byte by byte."),
-    "list": ("scenarios.cli.catalogue", "list_scenarios", "The bundled scenarios, by lesson."),
-    "show": ("scenarios.cli.catalogue", "show", "A scenario's story, timeline and expected results."),
-    "check": ("scenarios.cli.catalogue", "check", "Find the errors in scenario files; runs nothing."),
-    "new": ("scenarios.cli.new", "new", "Write a commented scenario of your own, ready to run."),
+    "run": ("scenarios.cli.run", "run", "Run a scenario and show the outcome of every record."),
+    "play": ("scenarios.cli.view", "play", "Inject faults into a simulated cluster on a web page."),
+    "compare": ("scenarios.cli.run", "compare", "Run a scenario and its variants, and compare the results."),
+    "test": ("scenarios.cli.test", "test", "Run scenarios with all variants and check their expectations."),
+    "verify": ("scenarios.cli.test", "verify", "Run a scenario twice and compare the traces byte by byte."),
+    "list": ("scenarios.cli.catalogue", "list_scenarios", "List the bundled scenarios by lesson."),
+    "show": ("scenarios.cli.catalogue", "show", "Show a scenario's story, timeline and expected results."),
+    "check": ("scenarios.cli.catalogue", "check", "Check scenario files for errors without running them."),
+    "new": ("scenarios.cli.new", "new", "Write a new scenario file with comments, ready to run."),
     "search": (
         "scenarios.cli.searching.command",
         "search",
-        "Random fault schedules, until something breaks.",
+        "Play random fault schedules and report what breaks.",
     ),
-    "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
-    "rules": ("scenarios.cli.catalogue", "rules", "Every rule, by Kafka's eras, with the scenario that shows it."),
-    "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
-    "judge": ("scenarios.cli.runs", "judge", "The verdict of a run anew, from its trace."),
-    "path": ("scenarios.cli.explain", "path", "The journey of one request through its broker, stage by stage."),
-    "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
-    "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),
-    "site": ("scenarios.cli.site.command", "site", "All scenarios, lessons and documents as a static site."),
-    "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
-    "diff": ("scenarios.cli.diff", "diff", "What ended differently in two runs."),
-    "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
-    "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two modes, and where the runs differ."),
-    "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
-    "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
-    "watch": ("scenarios.cli.watch.command", "watch", "The replication of a running cluster."),
-    "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
-    "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
-    "kafka": ("scenarios.cli.kafka", "kafka", "Install Apache Kafka itself, to play scenarios on it."),
-    "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),
-    "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
-    "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
+    "sweep": ("scenarios.cli.sweep.command", "sweep", "Play many seeds and settings on Spark: how likely is a loss?"),
+    "rules": ("scenarios.cli.catalogue", "rules", "Show each rule's value in every era of Kafka, with scenarios."),
+    "explain": ("scenarios.cli.explain", "explain", "Explain what happened to one record, and why."),
+    "judge": ("scenarios.cli.runs", "judge", "Compute the verdict of a run again, from its trace."),
+    "path": ("scenarios.cli.explain", "path", "Show the stages of one request in its broker."),
+    "view": ("scenarios.cli.view", "view", "Write a page to step through a run, predict and compare."),
+    "lab": ("scenarios.cli.lab", "lab", "Hand out the exercises of a lesson, and judge the answers."),
+    "site": ("scenarios.cli.site.command", "site", "Write all scenarios, lessons and documents as a static site."),
+    "runs": ("scenarios.cli.runs", "runs", "List the kept runs and their verdicts."),
+    "diff": ("scenarios.cli.diff", "diff", "Show what ended differently in two runs."),
+    "export": ("scenarios.cli.view", "export", "Export a run to Perfetto, ShiViz, Mermaid or CSV."),
+    "agree": ("scenarios.cli.agree.command", "agree", "Play scenarios in two modes, and show where they differ."),
+    "report": ("scenarios.cli.report", "report", "Write a Spark report on a run: HW, LEO and ISR over time."),
+    "read": ("scenarios.cli.read.command", "read", "Read brokers' log directories; show where replicas diverge."),
+    "watch": ("scenarios.cli.watch.command", "watch", "Watch the replication of a running Kafka cluster."),
+    "serve": ("scenarios.cli.serve", "serve", "Start a live cluster for real Kafka clients."),
+    "fault": ("scenarios.cli.fault", "fault", "Inject faults into a running `serve`, or end them."),
+    "kafka": ("scenarios.cli.kafka", "kafka", "Install Apache Kafka, to play scenarios on it."),
+    "doctor": ("scenarios.cli.doctor", "doctor", "Show what this machine lacks, and how to install it."),
+    "completion": (
+        "scenarios.cli.completion",
+        "completion",
+        "Print a script that lets bash, zsh or fish complete commands.",
+    ),
+    "bench": ("scenarios.cli.bench", "bench", "Measure the simulator, fetch path, live brokers and report."),
 }
 CORE = (
     *(
@@ -82,13 +86,13 @@ CORE = (
     "fault",
 )
 """The most used commands; `--help` lists them first, and all others under "More"."""
-_OF_FAULTS = "`highwater fault {0}` does that to a served cluster; in a scenario it is a step of its timeline."
+_OF_FAULTS = "For a running `serve`, use `highwater fault {0}`. In a scenario, `{0}` is a step of the timeline."
 INSTEAD = {
     "predict": "Predict with `highwater run NAME --predict` or `highwater view last --predict`.",
-    "replay": "`highwater run NAME --seed N` plays the same again, `highwater view last` steps through a run.",
-    "trace": "A run keeps its trace in its folder: see `highwater view last`, `export last` and `report last`.",
-    "chart": "`highwater report last` has charts, `highwater view last` the run itself.",
-    "topics": "`highwater serve --topic NAME:PARTITIONS:RF` creates topics, `highwater show NAME` has a scenario's.",
+    "replay": "`highwater run NAME --seed N` repeats a run, and `highwater view last` steps through the last run.",
+    "trace": "The trace is in the folder of the run. See `highwater view last`, `export last` and `report last`.",
+    "chart": "`highwater report last` draws charts, and `highwater view last` steps through the run.",
+    "topics": "`highwater serve --topic NAME:PARTITIONS:RF` creates topics; `highwater show NAME` lists a scenario's.",
     **{verb: _OF_FAULTS.format(verb) for verb in ("kill", "start", "stop", "pause", "cut", "heal")},
 }
 """Words that users try as commands, each with a hint to the right command."""
@@ -98,7 +102,7 @@ FIX = "  = fix: "
 MEMORY_LEAST_BYTES = 384 << 20
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 
-  highwater list                      what can be broken
+  highwater list                      list the bundled scenarios
   highwater run acks1-leader-kill     a leader dies under acks=1
   highwater compare acks1-leader-kill the same failure under acks=0, 1 and all
   highwater view last --open          step through that run, predict, ask why
@@ -214,8 +218,8 @@ def _must_be_somewhere() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        click.echo(f"error: the current directory is gone: {error.strerror}", err=True)
-        click.echo("  = fix: cd to a folder that is there", err=True)
+        click.echo(f"error: the current directory no longer exists: {error.strerror}", err=True)
+        click.echo("  = fix: cd to an existing folder", err=True)
         sys.exit(ExitCode.MISSING)
 
 
@@ -226,8 +230,10 @@ def _must_have_memory() -> None:
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < MEMORY_LEAST_BYTES:
-        click.echo(f"error: {limit >> 20:,} MiB are too little memory: that is the limit (ulimit -v)", err=True)
-        click.echo(f"  = fix: give it {MEMORY_LEAST_BYTES >> 20:,} MiB or more", err=True)
+        click.echo(f"error: the memory limit (ulimit -v) of {limit >> 20:,} MiB is too low", err=True)
+        click.echo(
+            f"  = fix: allow {MEMORY_LEAST_BYTES >> 20:,} MiB or more: ulimit -v {MEMORY_LEAST_BYTES >> 10}", err=True
+        )
         sys.exit(ExitCode.MISSING)
 
 
@@ -247,7 +253,7 @@ def _run(interruption: Interruption) -> NoReturn:
     except ProcessDied as died:
         click.echo(f"error: {died}", err=True)
         click.echo(
-            "  = fix: unless it was killed on purpose, memory ran out: free some; with --jobs, fewer need less",
+            "  = fix: unless you killed it, memory ran out: free some memory, or give a lower --jobs",
             err=True,
         )
         sys.exit(ExitCode.MISSING)
@@ -261,9 +267,9 @@ def _run(interruption: Interruption) -> NoReturn:
         for note in getattr(error, "__notes__", ()):
             click.echo(f"  = {note}", err=True)
         try:
-            click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
+            click.echo(f"  = details for a bug report are in {_keep_traceback()}", err=True)
         except OSError as unwritable:
-            click.echo(f"  = its details cannot be written: {unwritable.strerror}", err=True)
+            click.echo(f"  = details for a bug report cannot be written: {unwritable.strerror}", err=True)
         sys.exit(ExitCode.OUR_BUG)
 
 

@@ -60,25 +60,25 @@ variants:                                # `highwater compare {id}.yaml` puts th
 
 @click.command()
 @click.argument("name")
-@click.option("--from", "bundled", metavar="ID", help="Begin with a copy of this bundled scenario.")
+@click.option("--from", "bundled", metavar="ID", help="Copy this bundled scenario instead of the template.")
 def new(name: str, bundled: str | None) -> int:
     """Write NAME.yaml here: a scenario with comments, ready to run and to change. No file is ever replaced."""
     from scenarios.language.values.reading import SLUG
 
     scenario_id = name.removesuffix(".yaml")
     if SLUG.fullmatch(scenario_id) is None:
-        fail(f"`{name[:80]}` cannot be a scenario's name", ExitCode.USAGE, "use lower-case letters, digits and dashes")
+        fail(f"`{name[:80]}` is not a valid scenario name", ExitCode.USAGE, "use lower-case letters, digits and dashes")
     text = TEMPLATE.format(id=scenario_id) if bundled is None else _copy_of(bundled, scenario_id)
     file = Path(f"{scenario_id}.yaml")
     try:
-        with must_be_written(file, "make room, or go to a folder that takes files"):
+        with must_be_written(file, "free some disk space, or change to a writable folder"):
             write_new(file, text)
     except FileExistsError:
-        fail(f"{file} exists", ExitCode.USAGE, "choose another name")
+        fail(f"{file} already exists", ExitCode.USAGE, "choose another name")
     click.echo(f"  {file}\n")
     for what, command in (("Check it:", "check"), ("Run it:", "run"), ("Compare:", "compare")):
         click.echo(f"  {what:<10} highwater {command} {file}")
-    click.echo("  Editors:   highwater check --schema   (JSON Schema: errors as you type)")
+    click.echo("  Editors:   highwater check --schema   (JSON Schema, to see errors as you type)")
     return ExitCode.HELD
 
 
@@ -89,7 +89,7 @@ def _copy_of(bundled: str, scenario_id: str) -> str:
     known = catalogue.bundled()
     if bundled not in known:
         close = did_you_mean(bundled, known)
-        hint = f"did you mean `{close}`?" if close else "`highwater list` names them."
-        fail(f"there is no bundled scenario `{bundled[:80]}`: {hint}", ExitCode.USAGE)
+        hint = f"Did you mean `{close}`?" if close else "To see all: highwater list"
+        fail(f"there is no bundled scenario `{bundled[:80]}`. {hint}", ExitCode.USAGE)
     text = known[bundled].read_text(encoding="utf-8")
     return re.sub(r"^id: .*$", f"id: {scenario_id}", text, count=1, flags=re.MULTILINE)

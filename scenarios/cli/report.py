@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder of the report; by default `report` in the (first) run's folder.",
+    help="Folder for the report; by default `report` in the folder of the first run.",
 )
 @click.option(
     "--tables",
@@ -48,11 +48,9 @@ if TYPE_CHECKING:
 @click.option(
     "--sql",
     metavar="FILE|SQL",
-    help="Answer this SQL (DuckDB's) over the tables instead, or that of a file; the report is made if need be.",
+    help="Run this SQL (DuckDB), or the SQL in a file, over the tables. A missing report is made first.",
 )
-@click.option(
-    "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
-)
+@click.option("--follow", "followed", is_flag=True, help="Follow a running `serve`, or a growing trace in a folder.")
 @master_option("local[2]")
 @conf_option
 @open_option
@@ -74,7 +72,7 @@ def report(
     With --master spark://... the workers read the traces and write the tables, so the same paths must work for them.
     """
     if sql is not None and (out or tables_dir or opens):
-        fail("--sql answers questions: leave out --out, --tables and --open", ExitCode.USAGE)
+        fail("--sql does not work with --out, --tables or --open", ExitCode.USAGE)
     asked = None if sql is None else _questions(sql, runs)
     if followed:
         others_given = bool(tables_dir or sql or opens or conf or format_ == "json")
@@ -110,7 +108,7 @@ def report(
         for run_id, kinds in result.verdicts.items():
             click.echo(f"  {run_id}: {', '.join(kinds) or 'ok'} (the Spark verdict, from the trace alone)")
         click.echo(f"  {result.path}   ({result.path.stat().st_size / 1e6:.1f} MB, in {result.seconds:.1f} s)")
-        click.echo(f"  {result.tables}/   the tables as Parquet, columns explained in README.md there")
+        click.echo(f"  {result.tables}/   Parquet tables; README.md there explains the columns")
     if opens:
         open_page(result.path)
     return ExitCode.HELD
@@ -151,7 +149,9 @@ def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
     must_hold_files(folder)
     if (folder / "report.html").is_dir():
         fail(
-            f"{folder / 'report.html'} is a folder: the page would be there", ExitCode.USAGE, "choose another --out DIR"
+            f"{folder / 'report.html'} is a folder, but the page needs that name",
+            ExitCode.USAGE,
+            "choose another --out DIR",
         )
     if tables_dir is not None:
         must_hold_files(tables_dir, "--tables")
@@ -159,7 +159,7 @@ def _must_have_room(folder: Path, tables_dir: Path | None) -> None:
     tables = folder / "tables"
     if tables.exists() and not (folder / "report.html").is_file() and (not tables.is_dir() or any(tables.iterdir())):
         fail(
-            f"{tables} exists and does not belong to a report, since there is no report.html beside it",
+            f"{tables} already exists, and is not part of a report (there is no report.html beside it)",
             ExitCode.USAGE,
             "choose another --out DIR",
         )
@@ -173,7 +173,10 @@ CHARACTERS_SHOWN = 500
 
 def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> int:
     if others_given or len(runs) > 1:
-        fail("--follow reads one run, and goes with --out only (a page that loads itself again)", ExitCode.USAGE)
+        fail(
+            "--follow takes at most one run, and no option except --out (for a page that reloads itself)",
+            ExitCode.USAGE,
+        )
     from scenarios.cli.follow import follow_run
 
     return follow_run(runs[0] if runs else None, out)
@@ -208,10 +211,10 @@ def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
     if len(given.split()) > 1 and file.suffix != ".sql":
         return SqlText(given, "--sql")
     fail(
-        f"--sql takes statements, or a file with them, and "
-        f"{'it is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
+        f"--sql takes SQL statements or the name of a file, but "
+        f"{'this is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
         ExitCode.USAGE,
-        f"the tables that there are: highwater report {shlex.join(runs) or 'last'} --sql 'SHOW TABLES'",
+        f"to list the tables: highwater report {shlex.join(runs) or 'last'} --sql 'SHOW TABLES'",
     )
 
 
@@ -237,7 +240,7 @@ def _answer(
             folder = missing[0] / "report"
             _must_have_room(folder, None)
             names = ", ".join(run_dir.name for run_dir in missing)
-            click.echo(f"Spark makes the report of {names} first; later questions use its tables", err=True)
+            click.echo(f"Spark first makes the report of {names}; later queries use its tables", err=True)
             kept[make(missing, folder).tables] = [run_dir.resolve().name for run_dir in missing]
         for answer in questions.answers(run_dirs, kept, ROWS_PRINTED if is_json else ROWS_SHOWN):
             if is_json:
@@ -250,7 +253,7 @@ def _answer(
         fail(
             str(refused),
             ExitCode.USAGE,
-            "ask questions (SELECT, WITH, VALUES) of the tables: SHOW TABLES lists them, DESCRIBE NAME their columns",
+            "use SELECT, WITH or VALUES; SHOW TABLES lists the tables, and DESCRIBE NAME the columns of a table",
         )
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
@@ -264,7 +267,7 @@ def _as_text(columns: list[str], rows: list[list[Any]], more: bool) -> str:
     right = [i for i in range(len(columns)) if all(isinstance(row[i], int | float | None) for row in rows)]
     lines = table_lines([columns, *([_cell(value) for value in row] for row in rows)], right)
     last = (
-        [f"  … and more: only {ROWS_SHOWN:,} rows are shown; --format json prints up to {ROWS_PRINTED:,}"]
+        [f"  … only the first {ROWS_SHOWN:,} rows are shown; --format json prints up to {ROWS_PRINTED:,}"]
         if more
         else []
     )

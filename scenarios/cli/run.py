@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from scenarios.run.runner import RunResult
 
 set_option = click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the scenario; repeatable."
 )
 fail_on_option = click.option(
     "--fail-on",
     multiple=True,
     type=click.Choice(["any", *ANOMALIES]),
     metavar="KIND",
-    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
+    help=f"Exit with code 1 if this anomaly occurred: any, {', '.join(ANOMALIES)}; repeatable.",
 )
 processes_option = click.option(
-    "--processes", "in_processes", is_flag=True, help="Live, with a process of its own for every broker and controller."
+    "--processes", "in_processes", is_flag=True, help="Run every live broker and controller in its own process."
 )
 
 
@@ -72,18 +72,20 @@ def _chosen_world(
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
-@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
+@click.option("--variant", metavar="ID", help="Variant to run; by default the scenario itself.")
+@click.option("--seed", type=click.IntRange(0), help="Seed to use instead of the file's.")
 @set_option
-@click.option("--live", "is_live", is_flag=True, help="Play it against TCP brokers, by the wall clock.")
+@click.option("--live", "is_live", is_flag=True, help="Run against live TCP brokers in real time; same as --on live.")
 @processes_option
 @on_option
 @kafka_options
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
 @fail_on_option
-@click.option("-v", "--verbose", is_flag=True, help="Every key event on a line of its own, however many there are.")
-@click.option("--predict", "predicts", is_flag=True, help="Open a page that asks first, and print no outcome.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all key events, each on its own line.")
+@click.option(
+    "--predict", "predicts", is_flag=True, help="Open a page that asks for predictions first, and print no results."
+)
 @open_option
 @results_format_option
 @records_option
@@ -150,12 +152,20 @@ def run(
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
-@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="ID",
+    help="Variant to run (`base`: the scenario itself); repeatable; default: all.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Seed to use instead of the file's.")
 @set_option
-@click.option("--on", "on", type=WorldsType(), default="sim", help="Worlds, such as sim,kafka:4.1.0: a run in each.")
+@click.option(
+    "--on", "on", type=WorldsType(), default="sim", help="Modes to run in, such as sim,kafka:4.1.0; default: sim."
+)
 @kafka_options
-@click.option("--page", type=FileToWrite(), help="Write their page to this file.")
+@click.option("--page", type=FileToWrite(), help="Write a page about the runs to this file.")
 @open_option
 @format_option
 @records_option
@@ -218,7 +228,7 @@ def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) 
         fail(
             f"{len(plays)} runs were chosen; a page shows at most {RUNS_MAX}",
             ExitCode.USAGE,
-            "choose some with --variant ID",
+            "choose fewer with --variant ID",
         )
     must_hold_files(page.parent, "--page")
     with tempfile.TemporaryDirectory() as kept:

@@ -21,11 +21,12 @@ from scenarios.cli.common import (
     style_for_stdout,
     summary_in_json,
 )
+from scenarios.observe.wording import count_of
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 from scenarios.terminal.style import table_lines
 
-CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files were changed"
+CUT_SHORT = "the trace may be incomplete, or its files may have been changed; make a new run"
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -50,7 +51,7 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
     if format_ == "json":
         print_json(rows)
     elif not rows:
-        click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
+        click.echo(f"{out}/ has no runs. Make one: highwater run SCENARIO")
     else:
         click.echo("\n".join(_table(rows, style_for_stdout(plain=False).sign("none"))))
     return ExitCode.HELD
@@ -113,7 +114,7 @@ def _unjudged_row(folder: Path) -> dict[str, Any]:
 
 
 @runs.command()
-@click.option("--keep", type=click.IntRange(0), required=True, help="How many runs stay: the newest.")
+@click.option("--keep", type=click.IntRange(0), required=True, help="Number of runs to keep, the newest ones.")
 @out_option
 def prune(keep: int, out: Path) -> int:
     """Remove the oldest runs, with their traces and logs."""
@@ -127,7 +128,7 @@ def prune(keep: int, out: Path) -> int:
             shutil.rmtree(folder)
         except OSError as error:
             fail(f"{folder} cannot be removed: {error.strerror}", ExitCode.MISSING)
-    click.echo(f"  {len(old)} removed, {len(kept) - len(old)} kept")
+    click.echo(f"  {count_of(len(old), 'run')} removed, {len(kept) - len(old)} kept")
     return ExitCode.HELD
 
 

@@ -89,7 +89,7 @@ def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]
     if more > 0:
         kinds = Counter(anomaly["kind"] for anomaly in summary["anomalies"])
         counts = ", ".join(f"{kind} {number}" for kind, number in kinds.items())
-        findings = [*findings[:BRIEF_FINDINGS_MAX], f"      all anomalies: {counts} ({_where_all_are(summary)})"]
+        findings = [*findings[:BRIEF_FINDINGS_MAX], f"      anomalies by kind: {counts} ({_where_all_are(summary)})"]
     return [
         _headline(summary, style),
         _told_and_true(summary, style, BRIEF_MAX),
@@ -110,7 +110,7 @@ def _longest_unread(summary: Summary) -> list[str]:
     ]
     waits.sort(key=lambda wait: (-wait[0], *wait[2:]))
     lines = [
-        f"  No reader in {group} of {name}: {duration(longest)} at a stretch, {duration(in_all)} in all"
+        f"  No reader of {name} in group {group}: longest {duration(longest)}, total {duration(in_all)}"
         for longest, in_all, group, name in waits[:BRIEF_MAX]
     ]
     if len(waits) > BRIEF_MAX:
@@ -124,7 +124,7 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
     if "cut_short" in summary:
-        kind += f" (cut short, of {summary['cut_short']['of_s']:g} s)"
+        kind += f" (cut short, planned: {summary['cut_short']['of_s']:g} s)"
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     rules = [_played_by(summary), f"seed {summary['seed']}", ran]
     dot = f" {style.sign('dot')} "
@@ -136,7 +136,7 @@ def _played_by(summary: Summary) -> str:
     """Return the era of Kafka whose rules the run followed, with a note if it is not the default era."""
     rules = played_by(summary)
     is_older = "real_kafka" not in summary and KafkaRelease.parsed(rules) < KafkaRelease.parsed(DEFAULT_PROFILE)
-    return f"era {rules} (by default: {DEFAULT_PROFILE})" if is_older else rules
+    return f"era {rules} (default: {DEFAULT_PROFILE})" if is_older else rules
 
 
 def _key_events(story: Story, style: Style, again: str | None, *, verbose: bool) -> list[str]:
@@ -158,10 +158,10 @@ def _key_events(story: Story, style: Style, again: str | None, *, verbose: bool)
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
     note = f"  {'':>8}  {style.sign('note').ljust(width)} "
     if len(groups) > len(shown):
-        more = f"and {count_of(len(groups) - len(shown), 'event')} more"
-        lines.append(f"{note}{more}; {'`highwater view` has' if again is None else '-v shows'} them all")
+        more = f"and {count_of(len(groups) - len(shown), 'more event')}"
+        lines.append(f"{note}{more}; {'`highwater view` shows' if again is None else '-v shows'} all")
     elif again is not None and any(group.is_merged for group in groups):
-        lines.append(f"{note}-v shows every event on a line of its own")
+        lines.append(f"{note}-v shows each event on its own line")
     return lines
 
 
@@ -190,7 +190,7 @@ def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, Partiti
 def _not_drawn(partitions: int) -> list[str]:
     more = partitions - PARTITIONS_MAX
     verb = "is" if more == 1 else "are"
-    return [f"  {more} of the {partitions} partitions {verb} not drawn: `highwater view` has all"] if more > 0 else []
+    return [f"  {more} of {partitions} partitions {verb} not drawn; `highwater view` shows all"] if more > 0 else []
 
 
 # ------------------------------------------------------------------------------------------------ promise and truth
@@ -224,21 +224,22 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
         producers, others = producers[:producers_max], producers[producers_max:]
     for producer, told in producers:
         parts = [f"{told['sent']} sent"]
-        parts.append(f"{told['handed_over']} handed over" if told["handed_over"] else f"{told['acked']} acked")
+        parts.append(f"{told['handed_over']} with acks=0" if told["handed_over"] else f"{told['acked']} acked")
         if told["failed"]:
-            parts.append(f"{told['failed']} refused")
+            parts.append(f"{told['failed']} failed")
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waits and retries are unknown.
-            parts.append(f"ack{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
+            parts.append(f"ack latency{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         yield f"Records of {producer}", "    ", parts
         if told["errors"]:
             yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]
         if (client := client_of(producer)) != producer:
-            yield "", "", [f"{producer} is another producer with the client.id of {client}"]
+            yield "", "", [f"{producer} is another producer with client.id {client}"]
     if others:
         sums = {name: sum(told[name] for _, told in others) for name in ("sent", "acked", "handed_over", "failed")}
-        parts = [f"{number} {name.replace('_', ' ')}" for name, number in sums.items() if number or name == "sent"]
+        words = {"handed_over": "with acks=0"}
+        parts = [f"{number} {words.get(name, name)}" for name, number in sums.items() if number or name == "sent"]
         yield f"{count_of(len(others), 'more producer')}", "    ", parts
 
 
@@ -267,7 +268,7 @@ def _unwritten(summary: Summary) -> Iterator[_Row]:
         if windows
     }
     for partition in sorted(unwritten, key=lambda name: -unwritten[name])[:PARTITIONS_MAX]:
-        yield f"No write to {partition}", "", [f"{duration(unwritten[partition])} at a stretch, while records waited"]
+        yield f"No write to {partition}", "", [f"for up to {duration(unwritten[partition])}, while records waited"]
     if len(unwritten) > PARTITIONS_MAX:
         yield "", "", [_for_less_long(len(unwritten) - PARTITIONS_MAX)]
 
@@ -284,7 +285,7 @@ def _unread(summary: Summary) -> list[str]:
     rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("without_reader", {}).items():
         longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])
-        rows.append((f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
+        rows.append((f"Time without a reader in {group}", "longest", "total", "observed", "moves"))
         for name, one in longest[:UNREAD_MAX]:
             times = (duration(one[what]) for what in ("longest_us", "unread_us", "observed_us"))
             rows.append((name, *times, str(one["moved"])))
@@ -297,7 +298,9 @@ def _share_groups(summary: Summary) -> list[str]:
     """Return a table of each share group's deliveries by outcome, with the offsets of records that were given up."""
     rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("share_groups", {}).items():
-        rows.append((f"Share group {group}", "delivered", "again", "accepted", "rejected", "given up", "in flight"))
+        rows.append(
+            (f"Share group {group}", "delivered", "redelivered", "accepted", "rejected", "given up", "in flight")
+        )
         for name, one in list(partitions.items())[:UNREAD_MAX]:
             counts = (one["delivered"], one["again"], one["accepted"], one["rejected"], len(one["given_up"]))
             rows.append((name, *map(str, counts), str(one["in_flight"])))
@@ -305,7 +308,8 @@ def _share_groups(summary: Summary) -> list[str]:
             if offsets := one["given_up"]:
                 more = f" and {len(offsets) - UNREAD_MAX} more" if len(offsets) > UNREAD_MAX else ""
                 which = ", ".join(map(str, offsets[:UNREAD_MAX]))
-                rows.append(f"  Given up after the last delivery that is allowed, of {name}: {which}{more}")
+                offsets_word = "offset" if len(offsets) == 1 else "offsets"
+                rows.append(f"  {name}, given up after the last allowed delivery: {offsets_word} {which}{more}")
         if len(partitions) > UNREAD_MAX:
             rows.append(f"  {count_of(len(partitions) - UNREAD_MAX, 'more partition')} ({_where_all_are(summary)})")
     return table_lines(rows, right=(1, 2, 3, 4, 5, 6), widest=LABEL_WIDTH_MAX)
@@ -314,7 +318,7 @@ def _share_groups(summary: Summary) -> list[str]:
 _TITLES = {
     "lost": "{lost}",
     "unseen": "{acked} THAT CANNOT BE READ",
-    "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
+    "dirty-read": "{records} READ, BUT NO LONGER IN THE LOG",
     "duplicated": "{records} STORED TWICE",
     "reordered": "{records} OUT OF ORDER",
     "poll-skip": "{records} SKIPPED BY A CONSUMER",
@@ -343,20 +347,18 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         lines += [f"      ... ({_where_all_are(summary)})"] if len(sentence) > SENTENCE_LINES_MAX else []
     for kind, number in told.items():
         if kind in _TITLES and number > PARTITIONS_MAX:
-            others = count_of(number - PARTITIONS_MAX, "partition")
-            lines.append(f"      {kind}: also in {others} more ({_where_all_are(summary)})")
+            others = count_of(number - PARTITIONS_MAX, "more partition")
+            lines.append(f"      {kind}: also in {others} ({_where_all_are(summary)})")
     if not lines:
         promised = len(summary["records"]["acked"])
-        words = (
-            f"NOTHING LOST of {count_of(promised, 'acked record')}" if promised else "NOTHING PROMISED, NOTHING BROKEN"
-        )
+        words = f"NOTHING LOST of {count_of(promised, 'acked record')}" if promised else "NOTHING ACKED, NOTHING LOST"
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
     for client, why in list(summary.get("never_read", {}).items())[:PARTITIONS_MAX]:
         what = "READ OR WROTE NOTHING" if client.startswith(OUTSIDE) else "READ NOTHING"
         words = f"{style.sign('refused')} {client} {what}{f': {why}' if why else ''}"
         lines += [style.paint(line, "yellow") for line in folded(words, style.width - 4, "  ", " " * 6)]
     if summary["records"]["missing"]:
-        words = f"missing, and never promised: {_record_ranges(summary['records']['missing'])}"
+        words = f"missing, but never acked: {_record_ranges(summary['records']['missing'])}"
         lines += folded(words, style.width, " " * 6, " " * 8)
     return lines
 
@@ -367,7 +369,7 @@ def _record_ranges(names: Sequence[str]) -> str:
 
 
 def _where_all_are(summary: Summary) -> str:
-    return "all are in summary.json" if summary["run_dir"] else "--format json has all"
+    return "full list: summary.json" if summary["run_dir"] else "full list: --format json"
 
 
 def _expectations(summary: Summary, style: Style) -> list[str]:
@@ -376,7 +378,9 @@ def _expectations(summary: Summary, style: Style) -> list[str]:
     failed = [result for result in results if not result["held"]]
     lines = []
     if failed:
-        lines = [style.paint(f"  {style.sign('bad')} {len(failed)} of {len(results)} expectations do not hold", "red")]
+        verb = "does" if len(failed) == 1 else "do"
+        words = f"{len(failed)} of {len(results)} expectations {verb} not hold"
+        lines = [style.paint(f"  {style.sign('bad')} {words}", "red")]
     elif results:
         held = f"  {style.sign('good')} as the scenario expects ({len(results)} of {len(results)} hold)"
         lines = [style.paint(held, "green")]
@@ -527,9 +531,9 @@ def _figures_of_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, Figure]
 
 
 _MEANING = {
-    "no-ack-record": "no ack: refused, not answered, or not asked for",
-    "missing-record": "no ack, and in no log at the end",
-    "unseen-record": "acked and in the log, but it cannot be read",
+    "no-ack-record": "not acked: failed, no response, or acks=0",
+    "missing-record": "not acked, and in no log at the end",
+    "unseen-record": "acked and in the log, but not readable",
 }
 """Explanations of the signs for records that need one, by the sign's name."""
 
@@ -551,7 +555,7 @@ def _signs(summary: Summary, most: int) -> list[str]:
 def _fates(summary: Summary) -> str:
     """Return text that names the records with an anomaly, such as `r10..r14 lost`."""
     records = summary["records"]
-    words = {"lost": "lost", "unseen": "cannot be read", "missing": "missing", "duplicated": "twice"}
+    words = {"lost": "lost", "unseen": "cannot be read", "missing": "missing", "duplicated": "stored twice"}
     words |= {kind: kind for kind in HARMLESS_CLASSES}
     found = [f"{_record_ranges(records[kind])} {text}" for kind, text in words.items() if records.get(kind)]
     return "; ".join(found) or "nothing lost"
@@ -569,10 +573,10 @@ def era_line(summary: Summary, style: Style) -> str:
     bad = ending in ("failed", "broken")
     mark = style.paint(style.sign("bad"), "red") if bad else style.paint(style.sign("good"), "green")
     words = {
-        "held": "written for it, held",
-        "failed": "written for it, does not hold",
-        "same": "ends as written",
-        "differs": "differs",
+        "held": "expectations hold",
+        "failed": "expectations do not hold",
+        "same": "expectations of its own era hold",
+        "differs": "expectations of its own era do not hold",
         "broken": "broke a promise of this era",
     }
     verdict = ", ".join(summary["verdict"]) or "ok"

@@ -52,61 +52,66 @@ def _refuse_config(_: click.Context, __: click.Parameter, setting: str | None) -
 
 
 @click.command()
+@click.option("--brokers", type=click.IntRange(1, 31), metavar="N", help=f"Number of brokers; default: {BROKERS}.")
 @click.option(
-    "--brokers", type=click.IntRange(1, 31), metavar="N", help=f"How many; {BROKERS}, unless --scenario brings its own."
-)
-@click.option(
-    "--topic", "topics", multiple=True, metavar="NAME:PARTITIONS:RF", help="A topic to create; may be repeated."
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME:PARTITIONS:RF",
+    help="Topic to create; repeatable; default: orders with 3 partitions.",
 )
 @click.option(
     "--max-partitions", type=click.IntRange(1), metavar="N",
-    help="Of the whole cluster: a request for more is refused; by default 20000.",
+    help="Largest number of partitions in the cluster; default: 20000.",
 )  # fmt: skip
 @click.option(
     "--port",
     type=PORTS,
     default=19092,
     show_default=True,
-    help="Of the first broker; the others follow; 0: any free ones.",
+    help="Port of the first broker; later brokers count up. 0: any free ports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDR", help="The address to listen on.")
-@click.option("--scenario", metavar="FILE", help="Start this scenario's cluster, and play its timeline against it.")
+@click.option("--scenario", metavar="FILE", help="Start the cluster of this scenario, and play its timeline.")
 @click.option("--profile", metavar="ERA", help="The era of Kafka whose rules the brokers follow.")
 @click.option(
     "--record", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, metavar="DIR",
-    help="Where the run is kept.",
+    help="Folder that keeps the run.",
 )  # fmt: skip
-@click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_S), help="Stop by itself so long after all brokers are up.")
+@click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_S), help="Stop this long after all brokers have started.")
 @click.option("--config", hidden=True, expose_value=False, callback=_refuse_config)
 @click.option("--parent", type=click.IntRange(1), hidden=True, help="End, and remove --record, when this process ends.")
 @processes_option
-@click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
-@click.option("--view", "shows_page", is_flag=True, help="Show the cluster on a page of 127.0.0.1, as it runs.")
+@click.option("--no-client-records", is_flag=True, help="Do not trace every record and request, to be faster.")
+@click.option("--view", "shows_page", is_flag=True, help="Show the running cluster on a web page at 127.0.0.1.")
 @metrics_option
 @click.option(
     "--user", "users", multiple=True, metavar="NAME:PASSWORD-FILE",
-    help="Clients must log in with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), as this user; may be repeated.",
+    help="User with which clients must log in (SASL PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512); repeatable.",
 )  # fmt: skip
-@click.option("--authorize", is_flag=True, help="Rules (ACLs) say who may do what; without one, nothing is allowed.")
+@click.option("--authorize", is_flag=True, help="Authorize requests by ACLs; without an ACL, nothing is allowed.")
 @click.option(
     "--super-user", "super_users", multiple=True, metavar="NAME",
-    help="With --authorize: who may do everything; may be repeated.",
+    help="With --authorize: user who may do everything; repeatable.",
 )  # fmt: skip
-@click.option("--tls", "with_tls", is_flag=True, help="Encrypt, with a certificate made for this cluster.")
+@click.option(
+    "--tls", "with_tls", is_flag=True, help="Encrypt connections, with a certificate generated for this cluster."
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Your own certificate for --tls.")
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of --tls-cert.")
 @click.option(
     "--listener", "listeners", multiple=True, metavar="[NAME=]PROTOCOL:PORT",
-    help="One more listener of each broker, protected as the first or less: PLAINTEXT, SSL, SASL_PLAINTEXT or "
-    "SASL_SSL; may be repeated.",
+    help="Another listener of each broker, PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, with at most the protection "
+    "of the first listener; repeatable.",
 )  # fmt: skip
 @click.option(
     "--advertise", "advertised", multiple=True, metavar="[NAME=]HOST[:PORT]",
-    help="Where clients of a listener find the first broker, if not at --host: behind NAT, say; may be repeated.",
+    help="Address of the first broker that a listener gives to clients instead of --host, "
+    "for example behind NAT; repeatable.",
 )  # fmt: skip
 @click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE",
-    help="Change one value of the cluster, such as cluster.config.KEY=VALUE, or of --scenario; may be repeated.",
+    help="Change one value of the cluster, such as cluster.config.KEY=VALUE, or of --scenario; repeatable.",
 )  # fmt: skip
 @fail_on_option
 @plain_option
@@ -145,7 +150,7 @@ def serve(
 
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError(
-            "--tls-cert and --tls-key must be given together; for a generated certificate give only --tls"
+            "--tls-cert and --tls-key must be given together; for a generated certificate, give only --tls"
         )
     own_files = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
     _check_address(host)
@@ -155,14 +160,14 @@ def serve(
         chosen = _plain_cluster(brokers or BROKERS, topics, profile, overrides)
     elif brokers or topics or profile:
         raise click.UsageError(
-            "--scenario excludes --brokers, --topic and --profile; change the scenario with --set PATH=VALUE"
+            "--scenario does not work with --brokers, --topic or --profile; change the scenario with --set PATH=VALUE"
         )
     else:
         chosen = load_scenario(scenario, overrides).scenario
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
     if advertised and not port:
-        raise click.UsageError("--advertise needs --port: the advertised ports count up from the first broker's port")
+        raise click.UsageError("--advertise does not work with --port 0: advertised ports count up from --port")
     must_hold_files(record, "--record")
     security = OPEN
     names, in_zookeeper_era = list(chosen.cluster.brokers), chosen.rules.membership == "zk-session"
@@ -245,7 +250,11 @@ def _throw_away_files(folder: Path, hosts: Sequence[str]) -> TlsFiles:
     try:
         return throw_away_files(folder, hosts)
     except OSError as error:
-        fail(f"{error.filename} cannot be written: {error.strerror}", ExitCode.MISSING, "choose --record DIR")
+        fail(
+            f"{error.filename} cannot be written: {error.strerror}",
+            ExitCode.MISSING,
+            "choose another folder with --record DIR",
+        )
 
 
 def _check_address(host: str) -> None:
@@ -270,16 +279,14 @@ def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:
             *([] if has_tls else ["no encryption (--tls)"]),
         ]
         if lacking:
-            told = (
-                f"anyone who reaches {host} can read and write here" if not has_users else "passwords can be overheard"
-            )
-            click.echo(f"warning: {told}: there is {', '.join(lacking)}", err=True)
+            told = f"anyone who reaches {host} can read and write" if not has_users else "others may read passwords"
+            click.echo(f"warning: {told}, because there is {' and '.join(lacking)}", err=True)
 
 
 def _check_ports(port: int, brokers: int) -> None:
     if port and port + brokers - 1 > PORTS.max:  # type: ignore[operator]
         raise click.UsageError(
-            f"{brokers} brokers need ports {port} to {port + brokers - 1}; 65535 is the highest: choose a lower --port"
+            f"{brokers} brokers need ports {port} to {port + brokers - 1}, but 65535 is the last one; lower --port"
         )
 
 
@@ -299,9 +306,9 @@ def _run(server: Server, record: Path) -> RunResult:
     except OSError as error:
         place = error.filename or record
         fail(
-            f"the run cannot be kept in {place}: {error.strerror or error}",
+            f"the run cannot be written to {place}: {error.strerror or error}",
             ExitCode.MISSING,
-            "make room or choose another place with --record DIR",
+            "free some disk space, or choose another folder with --record DIR",
         )
 
 

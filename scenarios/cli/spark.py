@@ -38,11 +38,15 @@ class SparkSetting(click.ParamType):  # type: ignore[type-arg]
 
 def master_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
-        "--master", type=Master(), default=default, show_default=True, help="local[N] or spark://host:port."
+        "--master",
+        type=Master(),
+        default=default,
+        show_default=True,
+        help="Spark master: local[N] or spark://host:port.",
     )
 
 
-conf_option = click.option("--conf", multiple=True, type=SparkSetting(), help="A setting for Spark; repeatable.")
+conf_option = click.option("--conf", multiple=True, type=SparkSetting(), help="Spark setting; repeatable.")
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ Summary = dict[str, Any]
 
 @click.command()
 @click.argument("scenarios", nargs=-1, shell_complete=scenario_names)
-@click.option("--profile", metavar="ERA", help="Play them by the rules of an era, such as kafka-2.0.")
+@click.option("--profile", metavar="ERA", help="Play by the rules of this era, such as kafka-2.0.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @on_option
 @kafka_options
@@ -85,7 +85,7 @@ def test(
             )
         if format_ == "junit":
             raise click.UsageError(
-                "--format junit works only without --profile, whose results are more than passed and failed"
+                "--format junit does not work with --profile, whose results are more than passed and failed"
             )
         return _test_era(scenarios, profile, jobs or os.cpu_count() or 1, format_, style_for_stdout(plain))
 
@@ -121,7 +121,7 @@ def test(
         failed = f", {len(summaries) - held} failed" if held < len(summaries) else ""
         elapsed_s = time.monotonic() - began_s
         runs = f"{len(summaries)} of {count_of(len(work), 'run')}" if rest else count_of(len(summaries), "run")
-        click.echo(f"\n{held} held{failed}: {count_of(count, 'scenario')}, {runs}, in {elapsed_s:.1f} s")
+        click.echo(f"\n{held} passed{failed}: {count_of(count, 'scenario')}, {runs}, in {elapsed_s:.1f} s")
         if left_out:
             click.echo(
                 f"not played: {count_of(left_out, 'run')} that {world} cannot play (highwater list --on {world.name})"
@@ -151,9 +151,10 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
     else:
         written = endings["held"] + endings["failed"]
         click.echo(
-            f"\n{profile}: {endings['held']} of {written} runs written for it held; of the others {endings['same']} end"
-            f" as written, {endings['differs']} differ, {endings['not-applicable']} do not apply;"
-            f" {endings['broken']} broke a promise of the era; in {time.monotonic() - began_s:.1f} s"
+            f"\n{profile}: {endings['held']} of {written} runs written for this era met their expectations."
+            f" Of the runs written for other eras, {endings['same']} met their expectations,"
+            f" {endings['differs']} did not, and {endings['not-applicable']} cannot run in this era."
+            f" Runs that broke a promise of the era: {endings['broken']}. Time: {time.monotonic() - began_s:.1f} s"
         )
     _end_early(rest, ended)
     if endings["broken"]:
@@ -233,7 +234,7 @@ def _rest(work: Sequence[Job], played: int, options: Sequence[str]) -> str | Non
 
 def _end_early(rest: str | None, ended: BaseException | None) -> None:
     if rest is not None and ended is not None:
-        click.echo(f"the rest: {rest}", err=True)
+        click.echo(f"To play the rest: {rest}", err=True)
         raise ended
 
 
@@ -261,7 +262,7 @@ def _run_job(job: Job) -> dict[str, Any]:
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option("--variant", metavar="ID", help="Only this variant; by default the file itself and all variants.")
+@click.option("--variant", metavar="ID", help="Variant to run; by default the scenario itself and all variants.")
 @format_option
 @plain_option
 def verify(scenario: str, variant: str | None, format_: str, plain: bool) -> int:

@@ -55,8 +55,8 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
 @click.command()
 @click.argument("runs", nargs=-1, shell_complete=run_names)
-@click.option("--out", type=FileToWrite(), help="The file; by default in the first run's folder.")
-@click.option("--predict", "predicts", is_flag=True, help="The page begins by asking, and shows no outcome before.")
+@click.option("--out", type=FileToWrite(), help="File to write; by default in the folder of the first run.")
+@click.option("--predict", "predicts", is_flag=True, help="Ask for predictions first, and hide the outcome until then.")
 @open_option
 def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -> int:
     """Write a page to step through RUN, predict and ask why. Several RUNs stand side by side on one clock.
@@ -79,8 +79,8 @@ def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -
 
 @click.command()
 @click.argument("run", shell_complete=run_names)
-@click.option("--to", "tool", required=True, type=TOOLS, help="For which tool.")
-@click.option("--out", type=FileToWrite(), help="The file; else one in the run's folder.")
+@click.option("--to", "tool", required=True, type=TOOLS, help="Tool that will read the file.")
+@click.option("--out", type=FileToWrite(), help="File to write; by default in the folder of the run.")
 def export(run: str, tool: str, out: Path | None) -> int:
     """Write RUN for another tool: a timeline for ui.perfetto.dev, a log with vector clocks for ShiViz, a sequence
     diagram for Mermaid, or a table of events."""
@@ -134,7 +134,7 @@ def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
             kept = kept_outcomes(folder, str(summary.get("trace_sha256")))
             played.append(run_of_page(rows, summary, _scenario_of(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
-            fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
+            fail(f"{folder / 'summary.json'} is not the summary of a run: {error}", ExitCode.USAGE)
     if predicts and not any(run.document["questions"] for run in played):
         click.echo(
             "The page has no questions, because nothing can be predicted in this run. Add `questions` to the scenario.",
@@ -166,12 +166,14 @@ LAST_RUN = re.compile(r"last(~[0-9]{1,6})?")
 
 @click.command()
 @click.argument("scenario", required=False, shell_complete=scenario_names)
-@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
-@click.option("--seed", type=click.IntRange(0), help="A seed in place of the file's.")
+@click.option("--variant", metavar="ID", help="Variant to play; by default the scenario itself.")
+@click.option("--seed", type=click.IntRange(0), help="Seed to use instead of the file's.")
 @set_option
-@click.option("--bind", metavar="HOST[:PORT]", help="Let others on the network watch; 0.0.0.0 for every address.")
-@click.option("--viewers-may-break", is_flag=True, help="Who watches may break it, too.")
-@click.option("--open/--no-open", "opens", default=None, help="Open the page in the browser, as it does on a terminal.")
+@click.option("--bind", metavar="HOST[:PORT]", help="Address on which others can watch; 0.0.0.0: all addresses.")
+@click.option("--viewers-may-break", is_flag=True, help="Let viewers inject faults, too.")
+@click.option(
+    "--open/--no-open", "opens", default=None, help="Open the page in the browser; the default on a terminal."
+)
 def play(
     scenario: str | None,
     variant: str | None,
@@ -191,7 +193,7 @@ def play(
     file = _file(scenario, overrides, variant)
     chosen = pick_variant(file, variant, seed)
     if chosen.duration_us > DURATION_MAX_US:
-        raise click.UsageError("`play` takes scenarios of at most an hour; set a shorter `duration`")
+        raise click.UsageError("`play` takes scenarios of at most one hour; set a shorter `duration`")
 
     sharing = _sharing(bind, viewers_may_break)
 
@@ -200,8 +202,10 @@ def play(
         watches = [] if door.watch_token is None else door.addresses_with(door.watch_token)
         lines = [f"  break it:  {address}" for address in plays] + [f"  watch it:  {address}" for address in watches]
         if sharing is not None and door.names[0].startswith("127."):
-            lines.append("  Other machines cannot reach this: give --bind the address of this one on their network.")
-        click.echo("\n".join(["", f"  {chosen.title}", "", *lines, "", "  Ctrl-C ends it."]))
+            lines.append(
+                "  Other machines cannot reach this address; give --bind this machine's address on the network."
+            )
+        click.echo("\n".join(["", f"  {chosen.title}", "", *lines, "", "  Press Ctrl-C to end."]))
         if sys.stdout.isatty() if opens is None else opens:
             open_page(door.address)
 
@@ -212,8 +216,8 @@ def play(
             raise
         why = str(error.strerror).partition(" (")[0]
         of_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
-        fix = "choose another port" if of_port else "name an address of this machine"
-        fail(f"nothing can listen on {bind}: {why}", ExitCode.USAGE, fix)
+        fix = "choose another port" if of_port else "choose an address of this machine"
+        fail(f"--bind cannot listen on {bind}: {why}", ExitCode.USAGE, fix)
     return ExitCode.HELD
 
 

@@ -47,7 +47,7 @@ class WorldName:
 class WorldType(click.ParamType):  # type: ignore[type-arg]
     """A parameter that names a mode: `sim`, `live`, `kafka`, or a version such as `kafka:4.1.0`."""
 
-    name = "WORLD"
+    name = "MODE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> WorldName:
         if isinstance(value, WorldName):
@@ -61,7 +61,7 @@ class WorldType(click.ParamType):  # type: ignore[type-arg]
 class WorldsType(WorldType):
     """A parameter that names several modes, separated by commas."""
 
-    name = "WORLD,..."
+    name = "MODE,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
@@ -88,7 +88,7 @@ def kafka_options(command: C) -> C:
     home = click.option(
         "--kafka-home",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="On Kafka: an unpacked release, or a folder of its jars, instead of an installed version.",
+        help="With Kafka: folder of an unpacked release or of its jars, instead of an installed version.",
     )
     slack = click.option(
         "--slack",
@@ -96,18 +96,21 @@ def kafka_options(command: C) -> C:
         type=SlackType(),
         default=DEFAULT_SLACK,
         show_default=True,
-        help="On Kafka: how much earlier or later than the file's times events may come, and how long checks wait.",
+        help="With Kafka: how far events may be from the times in the file, and how long checks wait.",
     )
     clients = click.option(
         "--clients",
         type=click.Choice(["java", "highwater"]),
-        help="On Kafka: whose producers and consumers; Kafka's own (java) unless said otherwise.",
+        help="With Kafka: which clients to use, Kafka's own (java, the default) or Highwater's.",
     )
     return home(slack(clients(command)))
 
 
 on_option = click.option(
-    "--on", "on", type=WorldType(), help="sim (virtual time), live (TCP), kafka or kafka:4.1.0 (real Apache Kafka)."
+    "--on",
+    "on",
+    type=WorldType(),
+    help="Mode: sim (virtual time, the default), live (TCP), kafka or kafka:4.1.0 (real Kafka).",
 )
 
 
@@ -156,7 +159,7 @@ class ChosenWorld:
             fail(
                 "\n".join([f"{self} cannot play this:", *lines]),
                 ExitCode.INVALID_SCENARIO,
-                f"play it in virtual time (without --on){self._other_rules(limits)}, or look what can be: "
+                f"play it in virtual time (without --on){self._other_rules(limits)}, or list what Kafka can play: "
                 "highwater list --on kafka",
             )
         if self._home is not None:
@@ -168,7 +171,7 @@ class ChosenWorld:
             return ""
         from scenarios.run.kafka_limits import era_of
 
-        return f" or by the rules of the release (--set profile={era_of(self._home.version)})"
+        return f" or by the rules of this release (--set profile={era_of(self._home.version)})"
 
     def _client_classes(self, home: KafkaHome) -> Path | None:
         return java_client_classes(home) if self._plays_java_clients else None
@@ -197,7 +200,7 @@ class ChosenWorld:
                 real=real,
             )
         except KafkaNotUp as error:
-            fail(f"Kafka {self._home.version} does not come up: {error}", ExitCode.MISSING, "highwater doctor")
+            fail(f"Kafka {self._home.version} did not start: {error}", ExitCode.MISSING, "highwater doctor")
 
     def _world(self) -> NewWorld | None:
         if self.name.kind == "sim":
@@ -253,11 +256,15 @@ def _home(version: str | None, folder: Path | None) -> KafkaHome:
 def java_client_classes(home: KafkaHome) -> Path:
     from cluster.kafka.installation import client_classes
 
-    with kafka_or_fail("; or --clients highwater"):
+    with kafka_or_fail("; or use --clients highwater"):
         try:
             return client_classes(home, os.environ)
         except OSError as error:
-            fail(f"the Java clients cannot be kept: {error}", ExitCode.MISSING, "make room, or --clients highwater")
+            fail(
+                f"the Java clients cannot be stored: {error}",
+                ExitCode.MISSING,
+                "free disk space, or use --clients highwater",
+            )
 
 
 def _limit_line(limit: Limit) -> str:
@@ -292,7 +299,7 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
         played = len(row["runs"]) - len(kept_out)
         mark = style.sign("good") if played else style.sign("bad")
         texts = [f"{mark} {'all' if not kept_out else played or 'none'} of {len(row['runs'])}"]
-        texts += [f"not {run['variant']}: {'; '.join(run['limits'])}" for run in kept_out]
+        texts += [f"cannot play {run['variant']}: {'; '.join(run['limits'])}" for run in kept_out]
         wrapped = [part for text in texts for part in folded(text, style.width - width - 4, rest="  ")]
         table.append((row["id"], "\n".join(wrapped)))
     runs = [run for row in rows for run in row["runs"]]
@@ -310,7 +317,7 @@ def version_to_list(name: WorldName) -> str:
     from cluster.kafka.home import TRIED, installed, is_of_version
 
     if name.kind != "kafka":
-        raise click.UsageError(f"with --on {name} every scenario can be played; this list is only for --on kafka")
+        raise click.UsageError(f"`list --on` takes kafka or kafka:VERSION, not {name}")
     known = [jars.version for jars in reversed(installed(os.environ))]
     there = (version for version in (*known, *TRIED) if is_of_version(version, name.version))
     return next(there, name.version or TRIED[0])

@@ -100,7 +100,7 @@ def _of_brokers(metrics: LiveMetrics) -> Iterator[Metric]:
 
 def _counters(metrics: LiveMetrics) -> Iterator[Metric]:
     for name in ("isr_shrinks", "isr_expands"):
-        doc = "Changes of an ISR that the broker proposed as leader; a controller's own do not count."
+        doc = "ISR changes that the broker proposed as leader; changes by the controller do not count."
         counter = CounterMetricFamily(MANAGER + name.replace("_", ""), doc, labels=["broker"])
         for broker, gauges in metrics.gauges.scraped_brokers():
             counter.add_metric([broker], getattr(gauges, name))
@@ -110,7 +110,9 @@ def _counters(metrics: LiveMetrics) -> Iterator[Metric]:
 
 
 def _of_controllers(metrics: LiveMetrics) -> Iterator[Metric]:
-    active = GaugeMetricFamily(CONTROLLER + "activecontrollercount", "1 for the controller.", labels=["broker"])
+    active = GaugeMetricFamily(
+        CONTROLLER + "activecontrollercount", "1 for the active controller, else 0.", labels=["broker"]
+    )
     offline = GaugeMetricFamily(
         CONTROLLER + "offlinepartitionscount", "Partitions without a leader.", labels=["broker"]
     )
@@ -135,7 +137,9 @@ def _of_partitions(metrics: LiveMetrics) -> Iterator[Metric]:
 def _lags(metrics: LiveMetrics) -> Iterator[Metric]:
     """Yield the lag of consumer groups under the name that kafka_exporter uses, as brokers do not export it."""
     labels = ["consumergroup", "topic", "partition"]
-    lag = GaugeMetricFamily("kafka_consumergroup_lag", "Records between committed offset and HW.", labels=labels)
+    lag = GaugeMetricFamily(
+        "kafka_consumergroup_lag", "Records between the committed offset and the high watermark.", labels=labels
+    )
     for partition, groups in metrics.lags.committed.items():
         for group in groups:
             labelled = [group, partition.topic, str(partition.partition)]
@@ -147,7 +151,7 @@ def _requests(metrics: LiveMetrics) -> Iterator[Metric]:
     counted = CounterMetricFamily(
         "kafka_network_requestmetrics_requests", "Completed requests.", labels=["broker", "request", "version"]
     )
-    times = Metric("kafka_network_requestmetrics_totaltimems", "Milliseconds from request to answer.", "summary")
+    times = Metric("kafka_network_requestmetrics_totaltimems", "Milliseconds from request to response.", "summary")
     for (broker, name), requests in metrics.requests.items():
         for version, count in requests.by_version.items():
             counted.add_metric([broker, name, str(version)], count)
@@ -163,7 +167,7 @@ def _requests(metrics: LiveMetrics) -> Iterator[Metric]:
 
 def _holds(metrics: LiveMetrics, now_us: int) -> Metric:
     labels = ["topic", "partition", "holder"]
-    doc = "For how long records have waited above a high watermark, by each follower that holds it back."
+    doc = "Seconds that records have waited above the high watermark, by follower that holds it back."
     held = GaugeMetricFamily("highwater_high_watermark_held_seconds", doc, labels=labels)
     for hold in metrics.holds():
         for holder in hold.holders or ("",):

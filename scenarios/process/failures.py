@@ -31,23 +31,23 @@ def lack_behind(failure: BaseException | None) -> Lack | None:
         if code in (errno.EMFILE, errno.ENFILE):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             whose = (
-                f"this process may have {limit:,} (ulimit -n)" if code == errno.EMFILE else "the whole system has none"
+                f"this process may open {limit:,} (ulimit -n)"
+                if code == errno.EMFILE
+                else "the whole system has reached its limit"
             )
-            return Lack(f"too many open files: {whose}", "give it more: ulimit -n 4096")
+            return Lack(f"too many open files; {whose}", "raise the limit: ulimit -n 4096")
         # Without memory, importing a shared library raises an ImportError.
         unmapped = isinstance(failure, ImportError) and ("failed to map" in str(failure) or "allocate" in str(failure))
         if code == errno.ENOMEM or isinstance(failure, MemoryError) or unmapped:
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-            bound = (
-                "" if limit == resource.RLIM_INFINITY else f": this process may have {limit >> 20:,} MiB (ulimit -v)"
-            )
+            bound = "" if limit == resource.RLIM_INFINITY else f"; this process may use {limit >> 20:,} MiB (ulimit -v)"
             return Lack(
-                f"memory ran out{bound}", "free some, or give it more; fewer brokers, records or --jobs need less"
+                f"memory ran out{bound}", "free some memory, raise the limit, or use fewer brokers, records or --jobs"
             )
         for frame, _ in walk_tb(failure.__traceback__):
             if frame.f_code.co_name == "_compile_bytecode":  # importlib reads a file that Python has compiled.
                 path = frame.f_locals["bytecode_path"]
-                return Lack(f"{path} is damaged: {failure}", "delete this file; Python makes it again")
+                return Lack(f"{path} is damaged: {failure}", "delete this file; Python writes it again")
         failure = failure.__cause__ or failure.__context__
     return None
 

@@ -46,7 +46,7 @@ class Forks:
             with as_environment():
                 process.start()
         except (EOFError, OSError) as error:
-            fork.not_made = f"no process could be made: {error or type(error).__name__}"
+            fork.not_made = f"no process could be started: {error or type(error).__name__}"
         return fork
 
 

@@ -101,7 +101,9 @@ def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tup
         ]
         undone = left_undone(scenario, result.rows, result.ledger)
         if undone:
-            sentence = f"no output of {count_of(len(undone), 'input')}, the first {undone[0]}, and a member runs"
+            verb = "has" if len(undone) == 1 else "have"
+            inputs = count_of(len(undone), "input record")
+            sentence = f"{inputs} (the first is {undone[0]}) {verb} no output, although a member is running"
             found.append(Finding("undone", sentence, not by_design))
     return result, tuple(found)
 

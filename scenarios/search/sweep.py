@@ -78,13 +78,13 @@ def _flow_items(rest: str, text: str) -> tuple[str, ...]:
     try:
         node = yaml.compose(flow, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise VaryUnreadable(f"the values of `{text}` cannot be read: separate them by commas") from error
+        raise VaryUnreadable(f"the values of `{text}` cannot be read; separate them by commas") from error
     if not isinstance(node, yaml.SequenceNode) or node.end_mark.index != len(flow) or not node.value:
-        raise VaryUnreadable(f"the values of `{text}` cannot be read: separate them by commas")
+        raise VaryUnreadable(f"the values of `{text}` cannot be read; separate them by commas")
     items = tuple(flow[item.start_mark.index : item.end_mark.index].strip() for item in node.value)
     # An extra comma is an empty value, but YAML drops an empty value at the end of a list.
     if "" in items or rest.rstrip().endswith(","):
-        raise VaryUnreadable(f"`{text}` has an empty value: remove the extra comma")
+        raise VaryUnreadable(f"`{text}` has an empty value; remove the extra comma")
     return items
 
 
@@ -103,7 +103,7 @@ def grid(axes: Sequence[Axis]) -> list[Settings]:
     paths = [axis.path for axis in axes]
     for path in paths:
         if paths.count(path) > 1:
-            raise VaryUnreadable(f"`{path}` is varied twice: give all its values at once")
+            raise VaryUnreadable(f"`{path}` is varied twice; give all its values in one --vary")
     spellings = [[f"{axis.path}={value}" for value in axis.values] for axis in axes]
     return list(itertools.product(*spellings))
 

@@ -144,7 +144,7 @@ class WaitingLine:
     """
 
     def __init__(self, what: str) -> None:
-        """Show the line at once. `what` is a sentence such as `Spark starts`."""
+        """Show the line at once. `what` is a sentence such as `starting Spark`."""
         self._began_s = time.monotonic()
         self._for = what
         self._printed_s = -REPEAT_S

@@ -115,7 +115,7 @@ def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Hig
     other(interrupted)
     first = highwater("agree", "mini.yaml", "--live")
     assert first.code == 130 and "1 same, 0 noise, 0 differ" in " ".join(first.out.split())
-    assert "the rest: highwater agree mini.yaml --live --times 1 --out runs/agree\n" in first.err
+    assert "To play the rest: highwater agree mini.yaml --live --times 1 --out runs/agree\n" in first.err
     again = highwater("agree", "mini.yaml", "--live", "--format", "json")
     assert (again.code, calls) == (0, [None, "wrong", "wrong"])
     assert again.document["counts"]["same"] == 2
@@ -146,9 +146,9 @@ def test_the_rest_of_the_whole_catalogue_is_the_same_command(
     files = catalogue.bundled()
     monkeypatch.setattr(catalogue, "bundled", lambda: {"acks1-leader-kill": files["acks1-leader-kill"]})
     told = highwater("agree", "--live", "--times", "3", "--slack", "1500ms", "--random", "4..5", "--out", "kept").err
-    assert "the rest: highwater agree --live --times 3 --slack 1500ms --random 4..5 --out kept\n" in told
+    assert "To play the rest: highwater agree --live --times 3 --slack 1500ms --random 4..5 --out kept\n" in told
     told = highwater("agree", "--live", "--out", "kept").err
-    assert "the rest: highwater agree --live --times 1 --out kept\n" in told
+    assert "To play the rest: highwater agree --live --times 1 --out kept\n" in told
 
 
 @pytest.mark.soak
@@ -156,7 +156,7 @@ def test_how_long_it_takes_is_said_before_anything_is_played(highwater: Highwate
     """Two runs of 40 s can be played, three times each."""
     other(simulated)
     first, *_ = highwater("agree", "mini.yaml", "--live", "--times", "3").err.splitlines()
-    assert first.startswith("agree: 2 of 3 runs can be played, 3 times each: at most 4 min by the clock")
+    assert first.startswith("agree: 2 of 3 runs can be played, 3 times each; this takes at most 4 min")
 
 
 def test_errors_are_said_before_anything_is_played(highwater: Highwater, other: Other) -> None:

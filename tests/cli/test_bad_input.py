@@ -132,7 +132,7 @@ def test_what_is_neither_a_statement_nor_a_file_of_them(
     done = highwater("report", *words, "--sql", sql)
     assert (done.code, done.out) == (2, "")
     error, remedy = done.err.splitlines()
-    assert error.startswith("error: --sql takes statements, or a file with them, and ") and said in error
+    assert error.startswith("error: --sql takes SQL statements or the name of a file, but ") and said in error
     assert remedy.endswith(fix)
 
 
@@ -176,8 +176,8 @@ def test_the_folder_in_which_a_shell_is_was_deleted(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (6, "")
     assert done.stderr.splitlines() == [
-        "error: the current directory is gone: No such file or directory",
-        "  = fix: cd to a folder that is there",
+        "error: the current directory no longer exists: No such file or directory",
+        "  = fix: cd to an existing folder",
     ]
 
 
@@ -313,11 +313,11 @@ main()
 @pytest.mark.parametrize(
     ("limit", "most", "words", "said"),
     [
-        ("RLIMIT_NOFILE", 14, ["run", "mini.yaml"], "too many open files: this process may have 14 (ulimit -n)"),
-        ("RLIMIT_NOFILE", 24, ["serve", "--for", "1s", "--port", "23456"], "this process may have 24 (ulimit -n)"),
-        ("RLIMIT_NOFILE", 20, ["search", "--seeds", "1..2"], "too many open files: this process may have 20"),
+        ("RLIMIT_NOFILE", 14, ["run", "mini.yaml"], "too many open files; this process may open 14 (ulimit -n)"),
+        ("RLIMIT_NOFILE", 24, ["serve", "--for", "1s", "--port", "23456"], "this process may open 24 (ulimit -n)"),
+        ("RLIMIT_NOFILE", 20, ["search", "--seeds", "1..2"], "too many open files; this process may open 20"),
         ("RLIMIT_NOFILE", 40, ["sweep", "mini.yaml", "--seeds", "1..2"], "the limit is 40 files (ulimit -n)"),
-        ("RLIMIT_AS", 200 << 20, ["run", "mini.yaml"], "200 MiB are too little memory: that is the limit (ulimit -v)"),
+        ("RLIMIT_AS", 200 << 20, ["run", "mini.yaml"], "the memory limit (ulimit -v) of 200 MiB is too low"),
         ("RLIMIT_AS", 2000 << 20, ["sweep", "mini.yaml", "--seeds", "1..2"], "(ulimit -v)"),
     ],
 )

@@ -158,6 +158,6 @@ def test_what_a_newcomer_is_given_has_no_mistakes() -> None:
 
 def test_the_help_says_what_is_meant_when_an_option_is_left_out(highwater: Highwater) -> None:
     serve, search = (" ".join(highwater(word, "--help").out.split()) for word in ("serve", "search"))
-    assert "[default: (" not in serve and "How many; 3, unless --scenario brings its own." in serve
+    assert "[default: (" not in serve and "Number of brokers; default: 3." in serve
     assert "Change one value of the cluster" in serve and "with less" not in serve
-    assert "Where found schedules are kept. [default: search]" in search
+    assert "Folder for the schedules that broke something. [default: search]" in search

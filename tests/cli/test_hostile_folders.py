@@ -234,7 +234,7 @@ def test_a_folder_that_takes_no_files_though_permissions_allow_it(
     (tmp_path / "mini.yaml").write_text(MINI)
     done = highwater(*words, "--out", "/proc/self/nowhere")
     assert (done.code, done.out, len(done.error_lines)) == (6, "", 2), done
-    assert "/proc/self takes no files" in done.error_lines[0] and "--out DIR" in done.error_lines[1]
+    assert "no file can be created in /proc/self" in done.error_lines[0] and "--out DIR" in done.error_lines[1]
 
 
 def test_where_nothing_can_be_written_nothing_is_begun(whole: Path, highwater: Highwater, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_where_nothing_can_be_written_nothing_is_begun(whole: Path, highwater: H
         ((*report, "--out", "a-file"), 6, "a-file is not a folder"),
         ((*report, "--tables", "a-file/deeper"), 6, "a-file is not a folder"),
         ((*report, "--out", "page"), 2, "page/report.html is a folder"),
-        ((*report, "--out", "others"), 2, "others/tables exists"),
+        ((*report, "--out", "others"), 2, "others/tables already exists"),
     ]
     before = sorted(tmp_path.rglob("*"))
     for words, code, said in commands:

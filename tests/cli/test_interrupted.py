@@ -26,8 +26,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no
 
 
 def rest_of(ended: Ended) -> list[str]:
-    (line,) = [line for line in ended.errors if line.startswith("the rest: highwater ")]
-    return shlex.split(line.removeprefix("the rest: highwater "))
+    (line,) = [line for line in ended.errors if line.startswith("To play the rest: highwater ")]
+    return shlex.split(line.removeprefix("To play the rest: highwater "))
 
 
 @pytest.mark.soak
@@ -53,8 +53,8 @@ def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_pat
 def test_a_search_that_is_stopped_while_it_shrinks_says_what_is_not_shrunk(tmp_path: Path) -> None:
     ended = interrupted(tmp_path, *SEARCH, "--seeds", "2", sign="1 found")
     assert (ended.code, ended.errors) == (130, ["Interrupted."])
-    assert "kafka-2.0: 1 schedules played; 1 shows what kafka-2.0 does not promise" in ended.out
-    assert "(not shrunk yet: highwater search --profile kafka-2.0 --seeds 2 --out found)" in ended.out
+    assert "kafka-2.0: 1 schedules played; 1 run shows a failure that kafka-2.0 allows" in ended.out
+    assert "(not shrunk yet; to shrink it: highwater search --profile kafka-2.0 --seeds 2 --out found)" in ended.out
     kept = ["kafka-2.0-2.yaml", "kafka-2.0-blind.json", "search.html"]
     assert sorted(path.name for path in (tmp_path / "found").iterdir()) == kept
     assert load_file(tmp_path / "found" / "kafka-2.0-2.yaml").scenario.timeline
@@ -79,7 +79,7 @@ def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp
     if not era:
         assert re.search(rf"\b({'|'.join(map(str, counts_of(ended)))}) of {3 * FILES} runs, ", lines[-1])
     else:
-        assert "runs written for it held" in lines[-1]
+        assert "runs written for this era met their expectations" in lines[-1]
     assert rest_of(ended) in [["test", *era, *FILE_NAMES[played // 3 :]] for played in counts_of(ended)]
     assert ended.errors[-1] == "Interrupted."
 
@@ -158,7 +158,7 @@ def test_a_run_keeps_what_it_has_played(by: signal.Signals, code: int, tmp_path:
     (tmp_path / "long.yaml").write_text(LONG, encoding="utf-8")
     ended = interrupted(tmp_path, "run", "long.yaml", by=by, sign="virtual, ")
     assert (ended.code, ended.errors[-1]) == (code, "Interrupted.")
-    assert "(cut short, of 100000 s)" in ended.out and "NOTHING LOST" in ended.out
+    assert "(cut short, planned: 100000 s)" in ended.out and "NOTHING LOST" in ended.out
     run = tmp_path / "runs" / "0001-a-long-run"
     assert sorted(path.name for path in run.parent.iterdir()) == ["0001-a-long-run", "last"]
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))

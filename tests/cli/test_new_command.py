@@ -18,7 +18,7 @@ def test_a_new_scenario_runs_and_holds(highwater: Highwater) -> None:
     assert "did you mean `first-try.yaml`?" in highwater("run", "first-try").err
     told = highwater("explain", "--plain")
     assert told.out.lstrip().startswith("Why record r10 was lost")
-    assert "Lost as well: r11..r14" in told.out
+    assert "Also lost: r11..r14" in told.out
     assert highwater("new", "first-try").code == 2, "no file is replaced"
     assert Path("first-try.yaml").read_text() == text
 

@@ -50,14 +50,14 @@ def test_a_follower_that_only_lacks_records_does_not_diverge(brokers: list[str],
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--leader", "9"], 2, "--leader is one of 1, 2, 3"),
-        (["--topic", "\x1b[31mred"], 2, "the topics are t"),
+        (["--leader", "9"], 2, "choose --leader from 1, 2, 3"),
+        (["--topic", "\x1b[31mred"], 2, "choose --topic from t"),
         (["--profile", "kafka-9"], 2, "kafka-4.1"),
         (["--parquet", "b2/t-0/tables"], 2, "choose another --parquet"),
         (["absent"], 2, "there is no such directory"),
         (["b1/meta.properties/logs"], 2, "b1/meta.properties is a file"),
         (["."], 2, "b1, b2, b3 in it are"),
-        (["--parquet", "b1/../b1"], 2, "which is only read"),
+        (["--parquet", "b1/../b1"], 2, "where nothing may be written"),
     ],
 )
 def test_one_clear_error(words: list[str], code: int, said: str, brokers: list[str], highwater: Highwater) -> None:

@@ -13,7 +13,7 @@ from command import MINI, Highwater
 
 
 def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None:
-    assert highwater("runs").out == "no runs in runs/: make one with `highwater run SCENARIO`\n"
+    assert highwater("runs").out == "runs/ has no runs. Make one: highwater run SCENARIO\n"
     Path("mini.yaml").write_text(MINI)
     for words in ((), ("--variant", "silent"), ("--set", "workloads.p1.config.acks=0")):
         highwater("run", "mini.yaml", *words)
@@ -28,7 +28,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ["0002", "mini/silent"],
         ["0003", "mini"],
     ]
-    assert highwater("diff", "1", "1").out.endswith("The same events at the same times.\n")
+    assert highwater("diff", "1", "1").out.endswith("Both runs have the same events at the same times.\n")
     assert highwater("diff", "1", "1", "--format", "json").document["first"] is None
     assert all("\n\n\n" not in highwater("diff", "1", other).out for other in "23")
     assert max(map(len, highwater("diff", "1", "3").out.splitlines())) <= 80
@@ -45,7 +45,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         "p1 sent r1 to b1 with acks=1",
         "p1 put r0 into its socket to b1; acks=0 waits for no answer",
     ]
-    assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"
+    assert highwater("runs", "prune", "--keep", "1").out == "  2 runs removed, 1 kept\n"
     assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]
     assert highwater("diff", "last", "last~1").code == 2
 
@@ -60,8 +60,8 @@ def test_of_two_runs_the_outcome_comes_first_then_times_and_by_the_clock_no_even
     summary.write_text(json.dumps({**json.loads(summary.read_text()), "retries": 7}))
     alike, unlike = highwater("diff", "1", "3").out, highwater("diff", "1", "4").out
     assert "Times and retries that differ:" in alike and alike.index("Times and") < alike.index("  retries")
-    assert "The same became of every record, with the same leaders, ISRs and final logs." in alike
-    assert "0001-mini  simulated" in alike and "0003-mini  live, by the clock" in alike
+    assert "Every record had the same outcome, with the same leaders, ISRs and final logs." in alike
+    assert "0001-mini  simulated" in alike and "0003-mini  live, in real time" in alike
     order = [unlike.index(part) for part in ("What ended differently", "acked, then lost", "missing", "Times and")]
     assert order == sorted(order)
     assert "records, missing since" in unlike
@@ -119,7 +119,7 @@ def test_what_is_left_of_a_run_without_a_verdict_is_named(
     monkeypatch.setenv("TERM", "dumb")
     assert highwater("runs").out.splitlines()[2].split()[5:8] == ["-", "unjudged", "-"]
     assert highwater("explain", "mini", "r0").code == 0
-    assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
+    assert highwater("runs", "prune", "--keep", "1").out == "  1 run removed, 1 kept\n"
     assert left.is_dir()
 
 
@@ -147,7 +147,7 @@ def test_a_summary_that_is_none_is_one_error(highwater: Highwater) -> None:
     place.write_text(json.dumps(summary))
     for words in (("diff", "1", "1"), ("view", "1")):
         found = highwater(*words)
-        assert found.code == 2 and len(found.error_lines) == 1 and "is not a run's summary" in found.err
+        assert found.code == 2 and len(found.error_lines) == 1 and "is not the summary of a run" in found.err
     place.write_text("{}")
     assert highwater("runs").err.startswith("warning: runs/0001-mini/summary.json")
 

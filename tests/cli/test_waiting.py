@@ -75,12 +75,14 @@ def test_a_sweep_estimates_its_time_once(monkeypatch: pytest.MonkeyPatch) -> Non
         _progress(SweepScenario("p", "p.yaml", "", None, ()), line)(Pace(5, 20, 0, 0, 10.0, None))
         while "5 of 20 runs" not in terminal.getvalue():
             time.sleep(0.05)
-    assert re.search(r"5 of 20 runs, 2.0 s a run, 0 lost something, about \d+ s left", terminal.getvalue())
+    assert re.search(r"5 of 20 runs, 2.0 s per run, 0 with losses, about \d+ s left", terminal.getvalue())
 
 
-@pytest.mark.parametrize(("played", "rate"), [(1, "40.0 s a run"), (39, "1.0 s a run"), (40, "1.0/s"), (90, "2.2/s")])
+@pytest.mark.parametrize(
+    ("played", "rate"), [(1, "40.0 s per run"), (39, "1.0 s per run"), (40, "1.0/s"), (90, "2.2/s")]
+)
 def test_a_slow_sweep_says_how_long_a_run_takes(played: int, rate: str) -> None:
-    assert _pace_words(Pace(played, 90, 0, 0, 40.0, None)) == f"{played} of 90 runs, {rate}, 0 lost something"
+    assert _pace_words(Pace(played, 90, 0, 0, 40.0, None)) == f"{played} of 90 runs, {rate}, 0 with losses"
 
 
 def test_a_line_that_is_redrawn_fits_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

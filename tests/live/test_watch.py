@@ -131,7 +131,7 @@ def check_hold(bootstrap: str, folder: Path, freeze: Callable[[], object], thaw:
         freeze()
         producer.produce("t", b"held")
         producer.poll(0)
-        until(process, "HW held (b3 holds HW", "b3 does not answer")
+        until(process, "HW held back (HW held back by b3", "b3 does not answer")
         time.sleep(HOLD_TOLD_FROM_US / 1e6)  # The screen has it at once, the trace from then on.
         thaw()
         until(process, "b3 answers again")
@@ -162,6 +162,6 @@ def _check_run(folder: Path) -> None:
     title = f"Cluster {summary['watched']['cluster_id']}: 3 brokers, 1 partition"
     assert re.fullmatch(r"Cluster [\w-]{22}: .*", title) and title == summary["title"]
     assert run_of_page(rows, summary).document["head"]["title"] == title
-    how = f"watched at {summary['watched']['bootstrap']}: all is sampled, every 200 ms"
+    how = f"watched at {summary['watched']['bootstrap']}: all values are samples, taken every 200 ms"
     assert f"question: '{how}'" in (folder / "scenario.lock.yaml").read_text().replace("\n  ", " ")
     assert isinstance(rows[0].event, trace.RunStarted) and rows[0].event.title == how

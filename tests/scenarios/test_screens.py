@@ -111,7 +111,7 @@ def test_of_many_events_the_rest_is_where_it_can_be_had() -> None:
     story = story_of(script)
     story.lines += [StoryLine(number, "note", "of no partition") for number in range(LINES_MAX + 5)]
     more = len(grouped(story)) - LINES_MAX
-    for again, which in ((None, "`highwater view` has them all"), ("highwater run x", "-v shows them all")):
+    for again, which in ((None, "`highwater view` shows all"), ("highwater run x", "-v shows all")):
         screen = run_screen(summary_of(script, []), story, Style(), again)
         assert more > 0 and f"and {count_of(more, 'event')} more; {which}\n" in screen
 
@@ -122,7 +122,7 @@ def test_a_number_behind_the_name_of_a_client_is_explained() -> None:
     told_to_p1 = summary["producers"].pop("p1")
     summary["producers"] |= {"client/shop app": told_to_p1, "client/shop app#2": told_to_p1}
     screen = run_screen(summary, story_of(script), Style(), "")
-    told = "client/shop app#2 is another producer with the client.id of client/shop app"
+    told = "client/shop app#2 is another producer with client.id client/shop app"
     assert [line.strip() for line in screen.splitlines() if "another producer" in line] == [told]
 
 
@@ -211,8 +211,8 @@ def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:
     assert table.splitlines()[-4:] == [
         "  as written  ✓?   r1 cannot be read",
         "  acks-0      ✓→   nothing lost",
-        "              → no ack: refused, not answered, or not asked for",
-        "              ? acked and in the log, but it cannot be read",
+        "              → not acked: failed, no response, or acks=0",
+        "              ? acked and in the log, but not readable",
     ]
     (row,) = [line.split() for line in table.splitlines() if line.startswith("  acked, cannot be read")]
     assert row[-2:] == ["1", "0"]

@@ -28,7 +28,7 @@ def test_an_interrupted_sweep_tells_what_it_has(tmp_path: Path) -> None:
     told = json.loads(ended.out)
     assert told["interrupted"] and told["runs"] == sum(row["runs"] for row in told["settings"])
     assert 0 < told["runs"] < 1000
-    said = f"{told['runs']} of 1,000 runs are kept: the same command with --resume plays the rest"
+    said = f"{told['runs']} of 1,000 runs are kept. To play the rest, repeat the command with --resume."
     assert ended.errors[-2:] == [said, "Interrupted."]
     page = (tmp_path / "kept" / "sweep.html").read_text()
     assert f"seeds 1..500, {told['runs']} of 1,000 runs so far" in page

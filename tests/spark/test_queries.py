@@ -374,7 +374,7 @@ def test_the_first_question_makes_the_report_and_later_ones_use_its_tables(two_r
     assert first.returncode == 0, first.stderr
     rows = [LOST_OF_FIRST]
     assert json.loads(first.stdout) == [{"sql": LOST, "columns": ["run", "lost"], "rows": rows, "more": False}]
-    assert "Spark makes the report of 0001-acks1-leader-kill first" in first.stderr
+    assert "Spark first makes the report of 0001-acks1-leader-kill" in first.stderr
     page = two_runs / "runs" / "0001-acks1-leader-kill" / "report" / "report.html"
     made = page.stat().st_mtime_ns
     later = highwater(two_runs, "1", *words)

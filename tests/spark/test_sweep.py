@@ -295,7 +295,7 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
     assert "has rows of an earlier sweep" in sweep(*words).stderr
     longer = sweep(*words, "--resume", "--fail-on", "lost")
     assert longer.return_value == 1
-    assert "4 kept from before, 4 played now" in longer.stdout
+    assert "4 kept from an earlier sweep, 4 played now" in longer.stdout
     assert replay in longer.stdout
     assert re.search(r" records +never  dupli-.*\n.* lost  arrived +cated ", longer.stdout)
     html = (tmp_path / "sweeps" / "luck-or-law" / "sweep.html").read_text(encoding="utf-8")

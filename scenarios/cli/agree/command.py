@@ -53,7 +53,7 @@ TIMES_MAX = 20
 JOBS_MAX = 16
 PAGE_NAME = "agree.html"
 SHEET_NAME = "sheet.json"
-MAKE_ROOM = "make room, and give the command again: what is there is not played twice"
+MAKE_ROOM = "free some disk space, and repeat the command; finished runs are not played again"
 
 
 class Job(NamedTuple):
@@ -99,33 +99,43 @@ class OtherWorld:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:VARIANT]]...", shell_complete=scenario_names)
-@click.option("--kafka", "version_", type=KafkaVersion(), help="The other mode is Apache Kafka of this version.")
+@click.option("--kafka", "version_", type=KafkaVersion(), help="Compare with this version of Apache Kafka.")
 @click.option(
     "--kafka-home",
     type=click.Path(path_type=Path),
-    help="Of an unpacked release, or of its jars; else what is installed.",
+    help="Folder of an unpacked release or of its jars; by default an installed version.",
 )
 @click.option(
     "--clients",
     type=click.Choice(["highwater", "java"]),
-    help="With Kafka: whose clients; Highwater's unless said otherwise.",
+    help="With Kafka: which clients to use, Highwater's (the default) or Kafka's own (java).",
 )
-@click.option("--live", "is_live", is_flag=True, help="The other mode is Highwater's own brokers on TCP.")
-@click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
+@click.option("--live", "is_live", is_flag=True, help="Compare with Highwater's live brokers on TCP.")
+@click.option(
+    "--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each run."
+)
 @click.option(
     "--jobs", "processes", type=click.IntRange(1, JOBS_MAX), default=1, show_default=True,
-    help="Scenarios that are played at once; each has its own brokers.",
+    help="Number of scenarios to play at once, each with its own brokers.",
 )  # fmt: skip
-@click.option("--random", "seeds", type=SeedRange(), help="Random schedules of these seeds, with or without NAMEs.")
+@click.option(
+    "--random", "seeds", type=SeedRange(), help="Play random fault schedules with these seeds, beside any NAMEs."
+)
 @click.option(
     "--slack", "slack_us", type=SlackType(), default=DEFAULT_SLACK, show_default=True,
-    help="Times that are further apart are shown; no time is judged.",
+    help="Show differences in time above this; they do not change a verdict.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/agree"), show_default=True,
-    help="Folder of runs, sheet and page; runs that it has are not played again.",
+    help="Folder for the runs, the table and the page; finished runs are not played again.",
 )  # fmt: skip
-@click.option("--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    help="Output format (default: text).",
+)
 @open_option
 @plain_option
 def agree(
@@ -191,7 +201,7 @@ def agree(
         command = _command(list(rest), seeds, sheet, out, world)
         if processes > 1:
             command += ["--jobs", str(processes)]
-        click.echo(f"the rest: {shlex.join(command)}", err=True)
+        click.echo(f"To play the rest: {shlex.join(command)}", err=True)
         raise ended
     if opens:
         open_page(page)
@@ -202,7 +212,7 @@ def _live() -> OtherWorld:
     from scenarios.run.worlds import live
 
     def why_not(scenario: Scenario) -> str:
-        return "`network.card` is for virtual time" if scenario.network.has_cards else ""
+        return "`network.card` works only in virtual time" if scenario.network.has_cards else ""
 
     return OtherWorld(name="live", options=("--live",), new=live, why_not=why_not)
 

@@ -36,7 +36,7 @@ def work_text(runs: int, clock_us: Sequence[int], times: int, processes: int) ->
     hours, rest = divmod(minutes, 60)
     length = f"{hours} h {rest} min" if hours else f"{minutes} min"
     often = "" if times == 1 else f", {times} times each"
-    return f"agree: {can}{often}: at most {length} by the clock, and the time that brokers take to start"
+    return f"agree: {can}{often}; this takes at most {length}, plus the time that brokers take to start"
 
 
 def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
@@ -50,7 +50,7 @@ def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
             lines += _difference(one, sheet)
         left = len(row.agreement.differences) - DIFFERENCES_SHOWN
         if left > 0:
-            lines += _wrapped(f"and {left} more: --format json has them")
+            lines += _wrapped(f"and {count_of(left, 'more difference')}; --format json lists all")
         lines += _gap(row, sheet)
     return "\n".join(lines) + "\n"
 
@@ -71,7 +71,8 @@ def _gap(row: SheetRow, sheet: Sheet) -> list[str]:
         return []
     order = "later" if gap.by_us > 0 else "earlier"
     amount = seconds(abs(gap.by_us))
-    return _wrapped(f"times, not judged: {gap.partition} at {seconds(gap.at_us)}, {sheet.theirs} {amount} {order}")
+    where = f"{gap.partition} at {seconds(gap.at_us)}"
+    return _wrapped(f"largest difference in time (not judged): {where}, {sheet.theirs} {amount} {order}")
 
 
 def totals_text(sheet: Sheet) -> str:

@@ -23,13 +23,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
-@click.option("--leader", metavar="NODE", help="The broker that leads; else the newest epoch, then the longest log.")
-@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable.")
 @click.option(
-    "--profile", metavar="ERA", default=DEFAULT_PROFILE, show_default=True, help="By whose rules a follower cuts."
+    "--leader", metavar="NODE", help="Broker to take as leader; by default that of the newest epoch, then longest log."
 )
-@click.option("--parquet", type=click.Path(path_type=Path), metavar="FOLDER", help="Write tables for Spark there.")
-@click.option("-v", "--verbose", is_flag=True, help="Every partition in full, sound ones too.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Topic to read; repeatable; default: all.")
+@click.option(
+    "--profile",
+    metavar="ERA",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    help="Era whose rules decide what a follower truncates.",
+)
+@click.option(
+    "--parquet",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write Parquet tables, as for Spark, to this folder.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show all partitions in full, even without problems.")
 @format_option
 @plain_option
 def read(
@@ -82,18 +93,24 @@ def _must_lie_outside(folder: Path, directories: Sequence[Path]) -> None:
     for directory in directories:
         if folder.resolve().is_relative_to(directory.resolve()):
             fail(
-                f"{folder} is inside {directory}, which is only read", ExitCode.USAGE, "choose another --parquet FOLDER"
+                f"{folder} is inside {directory}, where nothing may be written",
+                ExitCode.USAGE,
+                "choose another --parquet FOLDER",
             )
 
 
 def _must_be_there(opened: Sequence[LogDirectory], leader: str | None, topics: Sequence[str]) -> None:
     nodes = sorted({directory.node for directory in opened})
     if leader is not None and leader not in nodes:
-        fail(f"no directory is of broker {leader}", ExitCode.USAGE, f"--leader is one of {', '.join(nodes)}")
+        fail(f"no directory belongs to broker {leader}", ExitCode.USAGE, f"choose --leader from {', '.join(nodes)}")
     there = sorted({name.topic for directory in opened for name in directory.partitions})
     for topic in topics:
         if topic not in there:
-            fail(f"no directory has the topic {topic}", ExitCode.USAGE, f"the topics are {', '.join(there) or 'none'}")
+            fail(
+                f"no directory has the topic {topic}",
+                ExitCode.USAGE,
+                f"choose --topic from {', '.join(there) or 'none'}",
+            )
 
 
 def _read(

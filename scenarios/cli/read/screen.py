@@ -34,15 +34,15 @@ def reading_text(reading: Reading, style: Style, profile: str, *, verbose: bool)
     for note in reading.notes:
         lines += _wrapped(f"{style.sign('note')} {note}", 2)
     if not reading.partitions:
-        lines += ["", "  No partition."]
+        lines += ["", "  No partitions found."]
     fold = len(reading.partitions) >= FOLDED_FROM and not verbose
     folded = [partition for partition in reading.partitions if fold and _is_sound(partition)]
     for partition in reading.partitions:
         if partition not in folded:
             lines += _partition(partition, style, profile, verbose)
     if folded:
-        lines += ["", f"  The same everywhere, or on one broker alone, and sound (-v unfolds {len(folded)}):"]
-        names = ", ".join(f"{one.topic_partition} to {one.leader.log_end_offset}" for one in folded)
+        lines += ["", f"  No problems: equal logs on all brokers, or on one broker only (-v shows all {len(folded)}):"]
+        names = ", ".join(f"{one.topic_partition} (LEO {one.leader.log_end_offset})" for one in folded)
         lines += _wrapped(names, 4)
     return "\n".join(lines) + "\n"
 
@@ -61,13 +61,13 @@ def _number(value: int | None) -> str:
 
 def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
     yield from _wrapped(f"broker {directory.node}  {path_text(directory.path)}", 2, 4)
-    facts = "not stopped cleanly (no .kafka_cleanshutdown): a start checks its logs"
+    facts = "not stopped cleanly (no .kafka_cleanshutdown); it will check its logs when it starts"
     if directory.was_clean:
         facts = "stopped cleanly (.kafka_cleanshutdown)"
     if directory.locked:
-        facts = "running: it holds the lock. What it appends from now on is not read"
+        facts = "running (it holds the lock); records that it appends now are not read"
     elif any(one.moved for part in reading.partitions for one in part.replicas if one.directory is directory):
-        facts = "running: its files changed. What it appends from now on is not read"
+        facts = "running (its files changed); records that it appends now are not read"
     if directory.cluster_id is not None:
         facts += f"; cluster {directory.cluster_id}"
     yield from _wrapped(facts, 4)
@@ -75,7 +75,7 @@ def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
         yield from _wrapped(note, 4)
     if directory.left_out:
         shown = ", ".join(directory.left_out[:NOTES_SHOWN]) + (", ..." if len(directory.left_out) > NOTES_SHOWN else "")
-        yield from _wrapped(f"left out, no partitions: {shown}", 4)
+        yield from _wrapped(f"ignored, because these are not partitions: {shown}", 4)
 
 
 # --------------------------------------------------------------------------------------------------------- partitions
@@ -98,7 +98,7 @@ def _partition(partition: PartitionReading, style: Style, profile: str, verbose:
     for replica in partition.replicas:
         yield from _replica(replica, style, verbose)
     if partition.is_assumed and partition.followers:
-        why = "assumed, by the newest epoch, then the longest log; --leader names another"
+        why = "assumed from the newest epoch, then the longest log; choose another with --leader"
         yield from _wrapped(f"leader: broker {partition.leader.node} ({why})", 2)
     for follower in partition.followers:
         yield from _follower(partition.leader, follower, style, profile)
@@ -128,13 +128,14 @@ def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
     if one.files.snapshots:
         damaged = sum(snapshot.producers is None for snapshot in one.files.snapshots)
         offsets = ", ".join(str(snapshot.offset) for snapshot in one.files.snapshots[-SEGMENTS_SHOWN:])
-        bad = f", {damaged} damaged" if damaged else ""
+        bad = f"; {damaged} damaged" if damaged else ""
         yield from _wrapped(f"{name}: producer snapshots at {offsets}{bad}", 4)
     if len(one.segments) > 1 or verbose:
         shown = one.segments if verbose else one.segments[-SEGMENTS_SHOWN:]
         words = [f"{segment.base_offset} ({count_of(segment.size, 'byte')})" for segment in shown]
-        earlier = f"{len(one.segments) - len(shown)} earlier ones, " if len(shown) < len(one.segments) else ""
-        yield from _wrapped(f"{name}: segments from {earlier}{', '.join(words)}", 4)
+        left = len(one.segments) - len(shown)
+        earlier = f"; before these, {count_of(left, 'segment')} not shown" if left else ""
+        yield from _wrapped(f"{name}: segments from offset {', '.join(words)}{earlier}", 4)
     for note in (*one.files.notes[:NOTES_SHOWN], *((one.moved,) if one.moved else ())):
         yield from _wrapped(f"{name}: {note}", 4)
     for damage in one.damages[:DAMAGES_SHOWN]:
@@ -143,7 +144,7 @@ def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
         text = f"{style.sign('bad')} {name}: damage in {where}, after offset {damage.cut_to - 1}: {damage.why}{rest}"
         yield from _wrapped(text, 4)
     if one.damage_count > DAMAGES_SHOWN:
-        yield f"      {count_of(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json)"
+        yield f"      {count_of(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json shows all)"
     if (old := old_formats(one)) is not None:
         yield from _wrapped(f"{style.sign('note')} {name}: {old}", 4)
     if not one.is_live:
@@ -153,9 +154,9 @@ def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
 def _epochs(entries: Sequence[tuple[LeaderEpoch, Offset]] | None) -> str:
     if not entries:
         return "no leader epochs"
-    shown = ", ".join(f"{epoch} from {start}" for epoch, start in entries[-EPOCHS_SHOWN:])
-    earlier = len(entries) - EPOCHS_SHOWN
-    return f"leader epochs {f'{earlier} earlier ones, ' if earlier > 0 else ''}{shown}"
+    shown = ", ".join(f"{epoch} from offset {start}" for epoch, start in entries[-EPOCHS_SHOWN:])
+    left = len(entries) - EPOCHS_SHOWN
+    return f"leader epochs: {shown}" + (f"; before these, {count_of(left, 'epoch')} not shown" if left > 0 else "")
 
 
 # -------------------------------------------------------------------------------------------------------- differences
@@ -166,23 +167,25 @@ def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, pr
     me, it = f"broker {one.node}", f"broker {leader.node}"
     parts = comparison.parts_at
     if parts is not None:
-        epochs = f"{_epoch_words(parts.replica)} here, {_epoch_words(parts.leader)} on {it}"
-        yield from _wrapped(f"{style.sign('lost')} {me} and {it} part at offset {parts.start}: {epochs}", 2)
+        epochs = f"{_epoch_words(parts.replica)} on {me}, {_epoch_words(parts.leader)} on {it}"
+        yield from _wrapped(f"{style.sign('lost')} {me} and {it} diverge at offset {parts.start}: {epochs}", 2)
     elif unread := _unread(leader, one):
-        text = f"{me} and {it} are compared only where both can be read, for {unread}"
+        text = f"{me} and {it} are compared only where both can be read, because {unread}"
         yield from _wrapped(f"{style.sign('note')} {text}", 2)
     elif comparison.count:
-        yield from _wrapped(f"{me} and {it} have the same records, as far as both have any", 2)
+        yield from _wrapped(f"{me} and {it} have the same records where both have records", 2)
     elif one.is_damaged or leader.is_damaged or follower.diverges or follower.cut_offsets:
         yield from _wrapped(f"{me} has the same records as {it}", 2)
     else:
-        yield from _wrapped(f"{style.sign('good')} {me} has the same as {it}", 2)
+        yield from _wrapped(f"{style.sign('good')} {me} has the same log as {it}", 2)
     if comparison.compared_from > max(one.log_start_offset, leader.log_start_offset):
-        yield from _wrapped(f"compared from {comparison.compared_from}: what lies below {_below(leader, one)}", 4)
+        yield from _wrapped(
+            f"compared only from offset {comparison.compared_from}: the log below {_below(leader, one)}", 4
+        )
     for difference in comparison.differences[:DIFFERENCES_SHOWN]:
         yield from _difference(difference, me, it)
     if comparison.count > DIFFERENCES_SHOWN:
-        yield f"    {count_of(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json)"
+        yield f"    {count_of(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json shows all)"
     yield from _return(follower, me, style, profile)
 
 
@@ -223,15 +226,15 @@ def _difference(one: LogDifference, me: str, it: str) -> Iterator[str]:
 def _return(follower: FollowerReading, me: str, style: Style, profile: str) -> Iterator[str]:
     returns = follower.returns
     for step in returns.steps[:NOTES_SHOWN]:
-        yield from _wrapped(f"on its return by the rules of {profile}: {step}", 4)
+        yield from _wrapped(f"on return, by the rules of {profile}: {step}", 4)
     if returns.gives_up is not None:
-        yield from _wrapped(f"{style.sign('bad')} it never follows: {returns.gives_up}", 4)
+        yield from _wrapped(f"{style.sign('bad')} {me} never follows: {returns.gives_up}", 4)
     elif not follower.cut_offsets:
-        yield from _wrapped(f"on its return {me} cuts nothing", 4)
+        yield from _wrapped(f"on return, {me} truncates nothing", 4)
     else:
         below = follower.cut_below_high_watermark
-        committed = f", {below:,} of them below its own HW: it holds them for committed" if below else ""
-        yield from _wrapped(f"{style.sign('lost')} it loses {count_of(follower.cut_offsets, 'offset')}{committed}", 4)
+        committed = f", {below:,} of them below its own HW, which it takes for committed" if below else ""
+        yield from _wrapped(f"{style.sign('lost')} {me} loses {count_of(follower.cut_offsets, 'offset')}{committed}", 4)
     if follower.kept_apart is not None and returns.gives_up is None:
-        kept = f"from offset {follower.kept_apart} on it keeps records that differ, and nothing mends that"
+        kept = f"{me} keeps records from offset {follower.kept_apart} on that differ from the leader's for good"
         yield from _wrapped(f"{style.sign('lost')} {kept}", 4)

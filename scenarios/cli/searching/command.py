@@ -15,6 +15,7 @@ from replica.rules import DEFAULT_PROFILE, PROFILES
 from scenarios.cli.common import SeedRange, format_option, must_hold_files, print_json
 from scenarios.cli.searching.course import OUT, Asked, LocalPlayer, NewPlayer, Searched, fail_to_keep, searched
 from scenarios.cli.spark import Master, conf_option
+from scenarios.observe.wording import count_of
 from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import FindingCause
@@ -22,7 +23,7 @@ from scenarios.search.search import FindingKind, Found
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import folded
 
-_LIMIT_HELP = "With --master: seconds of wall time per run."
+_LIMIT_HELP = "With --master: time limit for each run, in seconds."
 WIDTH = 100
 
 
@@ -33,19 +34,25 @@ WIDTH = 100
     metavar="ERA",
     default=DEFAULT_PROFILE,
     show_default=True,
-    help="The era.",
+    help="Era of Kafka whose rules apply.",
 )
-@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
-@click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
-@click.option("--swarm", is_flag=True, help="Every 16 seeds draw their own mix of cluster, clients and faults.")
+@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds of the schedules.")
+@click.option("--safe", is_flag=True, help="Use only settings that promise no anomaly: acks=all, min ISR 2.")
+@click.option("--swarm", is_flag=True, help="Draw a new mix of cluster, clients and faults every 16 seeds.")
 @click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Where found schedules are kept."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=OUT,
+    show_default=True,
+    help="Folder for the schedules that broke something.",
 )
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
-@click.option("--master", type=Master(), help="Play on Spark: local[N] or spark://host:port. Rows are kept in --out.")
+@click.option(
+    "--master", type=Master(), help="Play on Spark (local[N] or spark://host:port), and keep the rows in --out."
+)
 @conf_option
-@click.option("--resume", is_flag=True, help="With --master: go on with the search in --out.")
+@click.option("--resume", is_flag=True, help="With --master: resume the search in --out.")
 @click.option("--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help=_LIMIT_HELP)
 @format_option
 def search(
@@ -103,7 +110,7 @@ def search(
             click.echo(f"page: {page}")
     if ended is not None:
         if rest:
-            click.echo(f"the rest: {rest}", err=True)
+            click.echo(f"To play the rest: {rest}", err=True)
         raise ended
     return ExitCode.OUR_BUG if any(kind.our_bug for kind in kinds) else ExitCode.HELD
 
@@ -123,20 +130,20 @@ def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> 
     parts = []
     for cause, what in (
         (FindingCause.BUG, "a bug in Highwater"),
-        (FindingCause.ERA, f"what {era} does not promise"),
-        (FindingCause.NO_RELEASE, "what no release of Kafka promises"),
+        (FindingCause.ERA, f"a failure that {era} allows"),
+        (FindingCause.NO_RELEASE, "a failure that every release of Kafka allows"),
     ):
         runs = sum(any(finding.cause is cause for finding in one.findings) for one in found)
         if runs:
             names = dict.fromkeys(kind.kind for kind in kinds if kind.cause is cause)
-            parts.append(f"{runs:,} {'shows' if runs == 1 else 'show'} {what} ({', '.join(names)})")
+            parts.append(f"{count_of(runs, 'run')} {'shows' if runs == 1 else 'show'} {what} ({', '.join(names)})")
     return ", ".join(parts) or "nothing broke"
 
 
 _CAUSES = {
     FindingCause.BUG: ", a bug in Highwater",
     FindingCause.ERA: "",
-    FindingCause.NO_RELEASE: ", promised by no release of Kafka",
+    FindingCause.NO_RELEASE: ", a failure that every release of Kafka allows",
 }
 
 
@@ -153,7 +160,7 @@ def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> Non
         click.echo(f"    {kind.first.schedule.settings}")
         click.echo(f"    highwater run {kept[seed].file}")
         if not kept[seed].shrunk:
-            click.echo(f"    (not shrunk yet: {asked.command(range(seed, seed + 1))})")
+            click.echo(f"    (not shrunk yet; to shrink it: {asked.command(range(seed, seed + 1))})")
 
 
 def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
@@ -167,7 +174,7 @@ def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
     played = result.played
     document = document_of(asked.in_words, asked.seeds, played, result.found, result.kinds, result.kept)
     pace = (
-        "" if seconds is None else f"{played:,} schedules in {seconds:,.0f} s, {played / seconds * 3600:,.0f} an hour."
+        "" if seconds is None else f"{played:,} schedules in {seconds:,.0f} s, {played / seconds * 3600:,.0f} per hour."
     )
     page = asked.out / "search.html"
     try:

@@ -202,14 +202,14 @@ class _Progress:
         if not outcome.clean:
             self.found.append(outcome)
         seeds = len(self._asked.seeds)
-        self._show(self.played / seeds, f"{self.played} of {seeds} seeds, {len(self.found)} found")
+        self._show(self.played / seeds, f"{self.played} of {seeds} seeds, {len(self.found)} with findings")
         return bool(self.found and self._asked.first)
 
     def shrinks(self, one: Shrunk, found: Sequence[Found]) -> None:
         """Show the progress of shrinking: `one` is the latest version of one of the schedules in `found`."""
         whole = found[one.number]
         gone = 1.0 if one.done else 1 - one.steps / len(whole.schedule.tree["timeline"])
-        self._show((one.number + gone) / len(found), f"seed {whole.seed}: {one.steps} steps")
+        self._show((one.number + gone) / len(found), f"seed {whole.seed}: shrunk to {one.steps} steps")
 
     def tick(self) -> None:
         self._show(*self._shown)
@@ -243,7 +243,7 @@ def _keep(asked: Asked, kinds: Sequence[FindingKind], small: dict[int, Shrunk]) 
 
 def fail_to_keep(asked: Asked, error: OSError) -> NoReturn:
     fail(
-        f"the search cannot be kept in {asked.out}: {error.strerror or error}",
+        f"the search cannot be written to {asked.out}: {error.strerror or error}",
         ExitCode.MISSING,
-        "make room or choose another place with --out DIR",
+        "free some disk space, or choose another folder with --out DIR",
     )

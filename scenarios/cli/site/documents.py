@@ -43,12 +43,16 @@ _ALL = (
     Document(RULES, "docs/rules.html", "Rules", "Kafka's replication rules and the invariants, each with its source"),
     Document("scenarios/LANGUAGE.md", "docs/language.html", "Language", "Every key and verb of a scenario file"),
     Document("scenarios/cli/MANUAL.md", "docs/command.html", "Command", "Every command of `highwater`"),
-    Document("scenarios/serve/MANUAL.md", "docs/serve.html", "Live clusters", "`highwater serve` for real clients"),
+    Document("scenarios/serve/MANUAL.md", "docs/serve.html", "Live clusters", "`highwater serve`, for real clients"),
     Document("spark_reports/MANUAL.md", "docs/reports.html", "Reports", "Reports, sweeps and searches with Spark"),
-    Document("spark_reports/TABLES.md", "docs/tables.html", "Tables", "The tables that a report makes of a trace"),
+    Document("spark_reports/TABLES.md", "docs/tables.html", "Tables", "The tables that a report writes from a trace"),
     Document("cluster/FIDELITY.md", "docs/fidelity.html", "Fidelity", "What is simplified, or differs from Kafka"),
-    Document("scenarios/agree/SHEET.md", "docs/agreement.html", "Agreement", "Every scenario beside Apache Kafka"),
-    Document("scenarios/bench/RESULTS.md", "docs/measurements.html", "Measurements", "How fast it is, and how far"),
+    Document(
+        "scenarios/agree/SHEET.md", "docs/agreement.html", "Agreement", "Every scenario compared with Apache Kafka"
+    ),
+    Document(
+        "scenarios/bench/RESULTS.md", "docs/measurements.html", "Measurements", "Highwater's speed, memory and limits"
+    ),
 )
 DOCUMENTS = tuple(document for document in _ALL if (ROOT / document.path).is_file())
 """The documents that exist in this installation; an installed package has no README.md."""

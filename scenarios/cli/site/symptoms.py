@@ -151,16 +151,17 @@ def _happened(*kinds: type[trace.TraceEvent]) -> Test:
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "acked-and-lost",
-        "A record was acked, and no log has it any more",
-        "The producer got its offset. After a failover or a power cut no replica has the record: nothing was logged as "
-        "an error. Look at acks, at min.insync.replicas, and at who was in the ISR when the ack was sent.",
+        "An acked record is no longer in any log",
+        "The producer got an ack. After a failover or a power cut, no replica has the record, and no error was logged. "
+        "Look at acks, at min.insync.replicas, and at the brokers that were in the ISR when the ack was sent.",
         "data loss lost data lost messages missing records disappear after restart min.insync.replicas acks=1",
         _broke("lost"),
     ),
     Symptom(
         "duplicates",
         "A record is in the log twice",
-        "A retry after a lost answer, a producer without idempotence, or a consumer that processes a record again.",
+        "Causes are a retry after a lost response, a producer without idempotence, or a consumer that processes a "
+        "record again.",
         "duplicate duplicated the same message twice again idempotence exactly once",
         _broke("duplicated"),
     ),
@@ -180,23 +181,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "cannot-be-read",
-        "A record is in the log and acked, and no consumer gets it",
-        "The high watermark or the last stable offset stands below it, or its partition has no leader.",
+        "A record is acked and in the log, but no consumer gets it",
+        "The high watermark or the last stable offset is below the record, or its partition has no leader.",
         "unseen invisible consumer lag does not advance",
         _broke("unseen"),
     ),
     Symptom(
         "high-watermark-stands",
-        "The high watermark stands still while the log grows",
-        "For five seconds or longer no replica outside the leader confirmed what was written. Consumers get nothing "
-        "new, and producers with acks=all wait. Look for the member of the ISR that does not fetch.",
+        "The high watermark does not advance while the log grows",
+        "For five seconds or longer, no follower confirmed the new records. Consumers do not get them, and producers "
+        "with acks=all wait. Look for the member of the ISR that does not fetch.",
         "high watermark stuck stalled frozen holds back hw does not advance replication stopped follower",
         lambda seen: seen.stalled_us >= STALL_US,
     ),
     Symptom(
         "not-enough-replicas",
         "NOT_ENOUGH_REPLICAS",
-        "The ISR is smaller than min.insync.replicas, so a leader refuses what is produced with acks=all.",
+        "The ISR is smaller than min.insync.replicas, so the leader refuses records that are produced with acks=all.",
         "NotEnoughReplicasException under min isr",
         _error("NOT_ENOUGH_REPLICAS"),
     ),
@@ -204,15 +205,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "not-enough-replicas-after-append",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
         "The record is in the leader's log, and the ISR shrank below the minimum before it was committed. The producer "
-        "tries again, and without idempotence the record may be there twice.",
+        "retries, and without idempotence the record may be stored twice.",
         "NotEnoughReplicasAfterAppendException",
         _error("NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
     ),
     Symptom(
         "isr-flaps",
         "The ISR shrinks and grows again and again",
-        "One partition's ISR shrank three times or more: a follower fetches now and then, or replica.lag.time.max.ms "
-        "and the fetch sizes do not fit the load.",
+        "One partition's ISR shrank three times or more. A follower fetches only now and then, or "
+        "replica.lag.time.max.ms and the fetch sizes do not fit the load.",
         "flapping isr shrinking expanding under-replicated UnderReplicatedPartitions IsrShrinksPerSec",
         lambda seen: max(seen.isr_shrinks.values(), default=0) >= FLAPS_MIN,
     ),
@@ -220,7 +221,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "unclean-election",
         "An unclean leader election",
         "A replica that was not in the ISR leads, because unclean.leader.election.enable allowed it or an operator "
-        "asked for it. What only the others had is gone.",
+        "asked for it. Records that only other replicas had are lost.",
         "unclean leader unclean.leader.election.enable UncleanLeaderElectionsPerSec",
         lambda seen: seen.unclean,
     ),
@@ -235,23 +236,24 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "offset-out-of-range",
         "OFFSET_OUT_OF_RANGE, or a consumer's offset was reset",
         "The consumer's offset lies beyond the log of the new leader, or below its start. auto.offset.reset decides "
-        "whether records are read again or passed over.",
+        "whether records are read again or skipped.",
         "consumer offset reset after failover auto.offset.reset earliest latest jumped back, "
         "resetting offset for partition, fetch position is out of range",
         _either(_error("OFFSET_OUT_OF_RANGE"), _reset(ResetCause.OUT_OF_RANGE)),
     ),
     Symptom(
         "log-diverged",
-        "A consumer or follower finds that the leader's log is another one",
-        "Leader epochs show where two logs part; the follower truncates, and the consumer gets a log truncation.",
+        "A consumer or follower finds that the leader's log has diverged",
+        "Leader epochs show where two logs diverge. The follower truncates its log, and the consumer detects a log "
+        "truncation.",
         "LogTruncationException divergence fenced leader epoch FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH",
         _either(_happened(trace.DivergenceFound), _reset(ResetCause.TRUNCATED)),
     ),
     Symptom(
         "hanging-transaction",
-        "A read_committed consumer reads no further",
+        "A read_committed consumer stops reading",
         "An open transaction holds the last stable offset. If its producer is gone and its markers are not written, "
-        "it hangs until transaction.timeout.ms, or for good.",
+        "the transaction hangs until transaction.timeout.ms, or forever.",
         "hanging transaction LSO last stable offset stuck read_committed transaction.timeout.ms",
         _either(_happened(trace.OpenBatchFound), _waited(WaitCause.LAST_STABLE_OFFSET)),
     ),
@@ -266,34 +268,35 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "sequence-errors",
         "OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID",
-        "The broker does not know the batch before: its state of the producer was lost, expired, or truncated.",
+        "The broker does not know the previous batch, because the producer's state was lost, expired or truncated.",
         "OutOfOrderSequenceException idempotent producer",
         _error("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
     ),
     Symptom(
         "group-rebalances",
         "A consumer group rebalances again and again",
-        "Three rebalances or more after the first: members that are too slow, come and go, or time out.",
+        "The group had three or more rebalances after the first. Members are slow, join and leave often, or time out.",
         "rebalance storm max.poll.interval.ms session.timeout.ms REBALANCE_IN_PROGRESS",
         lambda seen: max(seen.rebalances.values(), default=0) >= REBALANCES_MIN,
     ),
     Symptom(
         "group-does-not-read",
         "A consumer group is stuck: it does not read a partition, or does not rebalance",
-        "The member that has the partition is down and still in the group, nobody has it, or a rebalance waits.",
+        "The partition's member is down but still in the group, the partition is unassigned, or a rebalance waits.",
         "group does not rebalance stuck consumer lag grows never goes down static member group.instance.id",
         _waited(WaitCause.MEMBER_DOWN, WaitCause.UNASSIGNED, WaitCause.REBALANCE),
     ),
     Symptom(
         "fenced-member",
         "A member's commit or heartbeat is refused",
-        "The group has gone on without it: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.",
+        "The group has moved on without the member, which gets ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or "
+        "FENCED_MEMBER_EPOCH.",
         "CommitFailedException zombie consumer, offset commit failed",
         _error("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
     ),
     Symptom(
         "request-timeout",
-        "Requests time out though the cluster has a leader",
+        "Requests time out although the partition has a leader",
         "The client waits for a broker that does not answer: it is frozen, cut off or without power, and its "
         "connection is still open.",
         "TimeoutException REQUEST_TIMED_OUT request.timeout.ms delivery.timeout.ms, "
@@ -302,52 +305,54 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "stale-metadata",
-        "A client talks to a broker that does not lead any more",
-        "NOT_LEADER_OR_FOLLOWER until its metadata is new: metadata.max.age.ms and retry.backoff.ms decide how long.",
+        "A client sends requests to a broker that is no longer the leader",
+        "It gets NOT_LEADER_OR_FOLLOWER until it has new metadata. metadata.max.age.ms and retry.backoff.ms decide how "
+        "long that takes.",
         "NOT_LEADER_OR_FOLLOWER NotLeaderForPartition metadata refresh",
         _either(_error("NOT_LEADER_OR_FOLLOWER"), _waited(WaitCause.STALE_METADATA)),
     ),
     Symptom(
         "broker-fenced",
-        "A broker is up, and the controller has fenced it",
-        "Its heartbeats do not arrive in broker.session.timeout.ms. To the controller it leads nothing and is in "
-        "no ISR; until it hears of that it may go on as a leader. If it comes and goes, leaders are elected again and "
-        "again.",
+        "A broker is running, but the controller has fenced it",
+        "Its heartbeats did not arrive within broker.session.timeout.ms. The controller removes it from all ISRs and "
+        "elects other leaders. Until the broker learns of this, it may still act as a leader. If it is fenced and "
+        "unfenced repeatedly, leaders are elected again and again.",
         "fenced broker session expired heartbeat zombie two leaders split brain election loop STALE_BROKER_EPOCH",
         _happened(trace.BrokerFenced, trace.SessionExpired),
     ),
     Symptom(
         "controller-gone",
         "No controller is active",
-        "Leaders stay as they are, and nothing that needs a decision happens: no election, no change of an ISR.",
+        "Leaders stay as they are. Until a controller is active, there are no elections and no ISR changes.",
         "kraft quorum lost ActiveControllerCount controller failover NOT_CONTROLLER",
         _either(_waited(WaitCause.NO_CONTROLLER), _happened(trace.ControllerResigned)),
     ),
     Symptom(
         "truncation",
         "A log gets shorter",
-        "A follower removes what its leader does not have, or a start removes what a crash has torn.",
+        "A follower removes records that its leader does not have, or a starting broker removes batches that a crash "
+        "left incomplete.",
         "truncated truncation truncating partition to offset, log end offset goes back",
         _happened(trace.LogTruncated),
     ),
     Symptom(
         "disk",
         "A disk fails, is full or damages a batch",
-        "A log directory goes offline, or a batch does not have its checksum any more: CORRUPT_MESSAGE.",
+        "A log directory goes offline, or the checksum of a batch no longer matches (CORRUPT_MESSAGE).",
         "disk full KAFKA_STORAGE_ERROR CORRUPT_MESSAGE log dir failure bit flip",
         _happened(trace.LogDirFailed, trace.BatchCorrupted),
     ),
     Symptom(
         "records-expired",
-        "Records are gone before they were read",
-        "Retention or compaction has taken them while a reader was away.",
+        "Records are deleted before they are read",
+        "Retention or compaction deleted them while a consumer was away.",
         "retention.ms retention.bytes expired compacted tombstone delete.retention.ms",
         _happened(trace.RecordsExpired, trace.BatchCompacted),
     ),
     Symptom(
         "throttled",
         "A client or a replica is slowed down by a quota",
-        "Answers are delayed by throttle_time_ms, and replication may fall behind what is written.",
+        "Responses are delayed by throttle_time_ms, and replication may fall behind the writes.",
         "quota throttle producer_byte_rate",
         _happened(trace.ClientThrottled, trace.FetchThrottled),
     ),

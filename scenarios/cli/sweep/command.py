@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 SETTINGS_MAX = 1000
 _NO_CHANCE = (
-    "note: nothing in this file is random, so {of} may end alike: only the pauses before retries differ.\n"
-    "      Leave something to chance: --set cluster.phases=random, --set 'network.latency={{exponential: 2ms}}',\n"
+    "note: only the pauses before retries are random here, so {of} may have the same result.\n"
+    "      To add randomness: --set cluster.phases=random, --set 'network.latency={{exponential: 2ms}}',\n"
     "      or a producer with `poisson: 10/s` instead of `rate`."
 )
 FIRST_ROW_PATIENCE_S = 45.0
@@ -49,21 +49,31 @@ FIRST_ROW_PATIENCE_S = 45.0
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds of every setting.")
 @click.option(
-    "--vary", multiple=True, metavar="PATH=V1,V2,...", help="Play every value; repeat it for every combination."
+    "--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to play with every setting."
+)
+@click.option(
+    "--vary", multiple=True, metavar="PATH=V1,V2,...", help="Play every value; repeatable, for every combination."
 )
 @set_option
-@click.option("--variant", metavar="ID", help="One of the scenario's variants.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the sweep; by default sweeps/SCENARIO.")
-@click.option("--resume", is_flag=True, help="Go on with the sweep in that folder: play only what is missing.")
+@click.option("--variant", metavar="ID", help="Variant to play; by default the scenario itself.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default: sweeps/SCENARIO.")
+@click.option("--resume", is_flag=True, help="Resume the sweep in that folder: play only the missing runs.")
 @master_option("local[*]")
 @conf_option
 @click.option(
-    "--time-limit", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds of wall time per run."
+    "--time-limit",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    help="Time limit for each run, in seconds.",
 )
 @click.option(
-    "--max-runs", type=click.IntRange(1), default=100_000, show_default=True, help="Refuse to play more than these."
+    "--max-runs",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Largest number of runs that is allowed.",
 )
 @fail_on_option
 @open_option
@@ -121,7 +131,8 @@ def sweep(
     if document["interrupted"]:
         of = len(settings) * len(seeds)
         click.echo(
-            f"{document['runs']:,} of {of:,} runs are kept: the same command with --resume plays the rest", err=True
+            f"{document['runs']:,} of {of:,} runs are kept. To play the rest, repeat the command with --resume.",
+            err=True,
         )
         raise KeyboardInterrupt
     if opens:
@@ -204,7 +215,8 @@ def _planned(
         fail_invalid(invalid)
     if refused:
         click.echo(
-            f"warning: {refused} of {len(settings)} settings make no valid scenario: their rows say why", err=True
+            f"warning: {refused} of {len(settings)} settings are not valid scenarios; their rows have the reasons",
+            err=True,
         )
     return planned, base
 
@@ -237,7 +249,7 @@ def _play(
         fail(
             f"the sweep cannot be played on {master}: {unfit}",
             ExitCode.MISSING,
-            "workers need the same Python and libraries as this machine; our own code travels to them",
+            "give the workers the same Python and libraries as this machine; Highwater's code is sent to them",
         )
     except OSError as error:
         fail(f"the sweep cannot be written to {out}: {error.strerror or error}", ExitCode.MISSING)
@@ -258,10 +270,10 @@ def _progress(scenario: SweepScenario, line: ProgressLine) -> Callable[[Pace], N
 
 def _pace_words(pace: Pace) -> str:
     if not pace.played:
-        waited = "; no worker has taken a run yet" if pace.seconds > FIRST_ROW_PATIENCE_S else ""
+        waited = "; no worker has finished a run yet" if pace.seconds > FIRST_ROW_PATIENCE_S else ""
         return f"0 of {pace.of:,} runs{waited}"
-    rate = f"{pace.runs_per_s:.1f}/s" if pace.runs_per_s >= 1 else f"{pace.seconds / pace.played:.1f} s a run"
-    words = f"{pace.played:,} of {pace.of:,} runs, {rate}, {pace.losing:,} lost something"
+    rate = f"{pace.runs_per_s:.1f}/s" if pace.runs_per_s >= 1 else f"{pace.seconds / pace.played:.1f} s per run"
+    words = f"{pace.played:,} of {pace.of:,} runs, {rate}, {pace.losing:,} with losses"
     return f"{words}, {pace.unfinished:,} unfinished" if pace.unfinished else words
 
 

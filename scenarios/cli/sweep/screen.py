@@ -28,28 +28,30 @@ def sweep_screen(document: Mapping[str, Any], style: Style) -> str:
     lines = ["", f"  {dot.join(head)}", *_pace(document), ""]
     lines += _table(document["axes"], rows[:SETTINGS_SHOWN], style)
     if len(rows) > SETTINGS_SHOWN:
-        lines.append(f"  and {count_of(len(rows) - SETTINGS_SHOWN, 'setting')} more, in the page and in the table")
+        lines.append(
+            f"  and {count_of(len(rows) - SETTINGS_SHOWN, 'more setting')}, in the page and in the Parquet table"
+        )
     lines += [
         "",
-        "  In brackets the 95 % Wilson interval; ack: from send to ack, over the acks of all runs",
+        "  In brackets: 95 % Wilson interval. ack: time from send to ack, over the acks of all runs",
         "",
     ]
     if all(row["endings"] == 1 < row["finished"] for row in rows):
-        lines += ["  Every seed ends alike: nothing that decides about records is left to chance here.", ""]
+        lines += ["  Every seed has the same result: no random choice affects the records here.", ""]
     for path, figures in document["without_difference"].items():
-        what = "no difference" if figures == "any" else "no difference but to how long acks took"
+        what = "no difference" if figures == "any" else "no difference except to the ack latency"
         lines += [*folded(f"{path} made {what}.", style.width, "  ", "    "), ""]
-    lines += _again("Smallest losing seed", rows, "losing", style)
-    lines += _again("Did not finish, or broke an invariant that the rules promise", rows, "unfinished", style)
+    lines += _again("Smallest seed with a loss", rows, "losing", style)
+    lines += _again("Runs that did not finish, or broke an invariant that the rules promise", rows, "unfinished", style)
     lines += [f"  Page:    {document['page']}", f"  Kept in  {document['folder']}"]
     return "\n".join([*lines, ""])
 
 
 def _pace(document: Mapping[str, Any]) -> list[str]:
     played, kept = document["played"], document["runs"] - document["played"]
-    parts = [f"{played:,} played now in {document['play_s']:.1f} s ({document['runs_per_hour']:,} an hour)"]
+    parts = [f"{played:,} played now in {document['play_s']:.1f} s ({document['runs_per_hour']:,} per hour)"]
     if kept:
-        parts = [f"{kept:,} kept from before", *(parts if played else [])]
+        parts = [f"{kept:,} kept from an earlier sweep", *(parts if played else [])]
     return [f"  {', '.join(parts)}"]
 
 

@@ -56,26 +56,30 @@ class FailOn(click.ParamType):  # type: ignore[type-arg]
     "--record",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep a run there: `report`, `view` and others read it.",
+    help="Record a run in this folder, for `report`, `view` and others.",
 )
 @click.option(
     "--interval", type=TimeSpan(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S), default="1s", show_default=True,
-    help="How often each broker is asked.",
+    help="Time between two rounds of requests to a broker.",
 )  # fmt: skip
-@click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_WATCH_S), help="End by itself after this time.")
-@click.option("--topics", metavar="REGEX", help="Only topics in whose name this is found.")
+@click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_WATCH_S), help="Stop after this time.")
+@click.option("--topics", metavar="REGEX", help="Watch only topics whose names match REGEX in any part.")
 @click.option(
     "--command-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="A client.properties file: SASL (PLAIN, SCRAM) and TLS, with Kafka's keys.",
+    help="File of Kafka client properties, for SASL (PLAIN, SCRAM) and TLS.",
 )  # fmt: skip
 @click.option(
     "--fail-on", type=FailOn(), metavar="KIND[:TIME],...",
-    help="End with exit code 1 once this is true for TIME: offline, under-min-isr, under-replicated, hw-stalled, "
-    "no-answer.",
+    help="Stop with exit code 1 when a condition has lasted for TIME: offline, under-min-isr, under-replicated, "
+    "hw-stalled, no-answer.",
 )  # fmt: skip
 @metrics_option
 @click.option(
-    "--format", "format_", type=FORMATS, default="text", help="A JSON document on each line: changes, then the summary."
+    "--format",
+    "format_",
+    type=FORMATS,
+    default="text",
+    help="Output format: text (the default), or JSON lines: changes, then a summary.",
 )
 @plain_option
 def watch(
@@ -116,7 +120,7 @@ def watch(
         try:
             recording = None if record is None else stack.enter_context(Recording(record, listeners))
             log = TraceLog(listeners) if recording is None else recording.log
-            how = f"watched at {bootstrap}: all is sampled, {every(interval)}"
+            how = f"watched at {bootstrap}: all values are samples, taken {every(interval)}"
             watcher = Watcher(ClusterWatch(log), addresses, security, how=how, interval_s=interval, wanted=wanted)
             session = WatchSession(
                 watcher, recording, bootstrap, for_s, Conditions(fail_on or ()), WatchOutput(format_, plain=plain)
@@ -127,8 +131,8 @@ def watch(
         except OSError as error:
             if record is None:
                 raise
-            why = f"the run cannot be kept in {error.filename or record}: {error.strerror or error}"
-            fail(why, ExitCode.MISSING, "make room or choose another place with --record DIR")
+            why = f"the run cannot be written to {error.filename or record}: {error.strerror or error}"
+            fail(why, ExitCode.MISSING, "free some disk space, or choose another folder with --record DIR")
 
 
 def _metrics() -> LiveMetrics:

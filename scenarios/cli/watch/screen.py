@@ -41,7 +41,7 @@ def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable
         shown_partitions += 1
     left = len(watch.partitions) - shown_partitions
     if left:
-        lines.append(f"  and {left:,} more {'partition' if left == 1 else 'partitions'}")
+        lines.append(f"  and {count_of(left, 'more partition')}")
     return lines
 
 
@@ -55,7 +55,7 @@ def _head(
         since = duration(now_us - (known.silent_since_us or 0))
         yield f"  {style.sign('bad')} {broker_name(known.broker_id)} has not answered for {since}: {known.silence}"
     if len(silent) > SILENT_SHOWN:
-        yield f"  {style.sign('bad')} and {len(silent) - SILENT_SHOWN:,} more brokers do not answer"
+        yield f"  {style.sign('bad')} other brokers that do not answer: {len(silent) - SILENT_SHOWN:,}"
     for note in all_notes(watch, notes)[:NOTES_SHOWN]:
         yield f"  {style.sign('note')} {note}"
 
@@ -64,14 +64,14 @@ def all_notes(watch: ClusterWatch, notes: Iterable[str]) -> list[str]:
     """Return `notes`, followed by notes on partitions that are left out and on LEOs and HWs that brokers refused."""
     found = list(notes)
     if watch.left_out:
-        found.append(f"{count_of(watch.left_out, 'partition')} left out: --topics REGEX chooses others")
+        found.append(f"{count_of(watch.left_out, 'partition')} not watched; choose others with --topics REGEX")
     refused: dict[ErrorCode, int] = {}
     for known in watch.partitions.values():
         for replica in known.replicas.values():
             if replica.error is not ErrorCode.NONE:
                 refused[replica.error] = refused.get(replica.error, 0) + 1
     for error, count in sorted(refused.items()):
-        found.append(f"LEO or HW of {count_of(count, 'replica')} not known: {error.name}")
+        found.append(f"LEO or HW of {count_of(count, 'replica')} is unknown: {error.name}")
     return found
 
 
@@ -154,15 +154,15 @@ def hold_lines(hold: HeldWatermark) -> list[str]:
     said = []
     if who:
         were = "was" if len(hold.holders) == 1 else "were"
-        said.append(f"{who} {were} in the ISR without {them} for {duration(max(hold.held_us.values()))}")
+        said.append(f"{who} {were} in the ISR but lacked {them} for {duration(max(hold.held_us.values()))}")
     if hold.under_min_isr_us:
         said.append(f"the ISR was below min.insync.replicas for {duration(hold.under_min_isr_us)}")
-    stood = f"HW stood at {hold.high_watermark:,} for at least {duration(hold.length_us)}"
+    stood = f"HW stayed at {hold.high_watermark:,} for at least {duration(hold.length_us)}"
     waiting = count_of(hold.waiting, "record")
     return [
         f"{hold.name}",
-        f"  {stood} (from {duration(hold.from_us)} on), {waiting} above it",
-        f"  {'; '.join(said) or 'no follower was seen that held it'}",
+        f"  {stood} (from {duration(hold.from_us)} on), with {waiting} above it",
+        f"  {'; '.join(said) or 'no follower was seen to hold it back'}",
     ]
 
 
@@ -185,7 +185,7 @@ class Trouble(IntEnum):
 TITLES = {
     Trouble.OFFLINE: "without leader",
     Trouble.UNDER_MIN_ISR: "under min ISR",
-    Trouble.HELD: "HW held",
+    Trouble.HELD: "HW held back",
     Trouble.UNDER_REPLICATED: "under-replicated",
 }
 
@@ -214,8 +214,8 @@ def standing_of(watch: ClusterWatch, known: WatchedPartition, now_us: int) -> Tr
     if known.under_min_isr:
         return TroubleOf(Trouble.UNDER_MIN_ISR, held_us, f"ISR below min {known.min_isr}", known)
     if hold is not None and held_us >= HELD_FROM_US:
-        who = listed(names_of(hold.holders)) or "no one seen"
-        return TroubleOf(Trouble.HELD, held_us, f"{who} holds HW {duration(held_us)}", known)
+        who = listed(names_of(hold.holders)) or "an unknown broker"
+        return TroubleOf(Trouble.HELD, held_us, f"HW held back by {who} for {duration(held_us)}", known)
     missing = [broker_id for broker_id in answer.replicas if broker_id not in answer.isr]
     if missing:
         words = f"{listed(names_of(missing))} not in ISR"
@@ -303,7 +303,7 @@ def text_lines(changes: Sequence[StateChange]) -> list[str]:
     at = time.strftime("%H:%M:%S")
     lines = [f"{at}  {change.text}" for change in changes[:LINES_AT_ONCE]]
     left = len(changes) - len(lines)
-    return lines if not left else [*lines, f"{at}  and {left:,} more changes"]
+    return lines if not left else [*lines, f"{at}  and {count_of(left, 'more change')}"]
 
 
 def json_lines(changes: Sequence[StateChange], now_us: int) -> list[str]:
@@ -332,5 +332,5 @@ def _state(standing: TroubleOf) -> str:
     answer = standing.known.answer
     leader = f"leader {broker_name(answer.leader)}" if answer.leader >= 0 else "no leader"
     isr = ",".join(names_of(answer.isr)) or "empty"
-    held = ", HW held" if standing.trouble is Trouble.HELD else ""
+    held = ", HW held back" if standing.trouble is Trouble.HELD else ""
     return f"{leader}, epoch {standing.known.leader_epoch}, ISR {isr}{held}"

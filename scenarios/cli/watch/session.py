@@ -120,13 +120,13 @@ class WatchSession:
     def _begin(self) -> None:
         for begin in self._begun:
             begin()
-        bound = f"{every(self._watcher.interval_s)}, at most {REQUESTS_PER_SECOND} requests/s to a broker"
+        bound = f"{every(self._watcher.interval_s)}, at most {REQUESTS_PER_SECOND} requests/s to each broker"
         click.echo(f"  {self._watch.title}", err=True)
-        click.echo(f"  Watched at {self._bootstrap}, only reading: {bound}, one at a time.", err=True)
-        click.echo(f"  By its API versions: {self._watcher.era} or newer. All values are samples.", err=True)
+        click.echo(f"  Watching {self._bootstrap} read-only: {bound}, one at a time.", err=True)
+        click.echo(f"  According to its API versions: {self._watcher.era} or newer. All values are samples.", err=True)
         if self._recording is not None:
             trace = self._recording.writer.trace_dir
-            click.echo(f"  While it grows: highwater report --follow {trace.parent}", err=True)
+            click.echo(f"  To follow the recording: highwater report --follow {trace.parent}", err=True)
 
     def _show(self) -> None:
         now_us, notes = self._watcher.now_us, self._watcher.notes

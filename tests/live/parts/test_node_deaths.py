@@ -32,4 +32,4 @@ def test_a_fork_that_cannot_be_made_has_died_with_its_reason() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert (fork.pid, fork.exitcode) == (None, 1)
-    assert fork.last_words() == "no process could be made: [Errno 24] Too many open files"
+    assert fork.last_words() == "no process could be started: [Errno 24] Too many open files"

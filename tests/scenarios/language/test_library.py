@@ -178,18 +178,18 @@ def test_list_finds_each_verb_that_a_scenario_or_a_variant_has() -> None:
     ("words", "hint"),
     [
         (["zebra"], "has `zebra` in a title, a question, a setting, a verb or a source. `highwater site"),
-        (["lso"], "Here it is called `read_committed`."),
+        (["lso"], "Try `read_committed` instead."),
         (
             ["messages appear twice"],
             "has `appear` in a title, a question, a setting, a verb or a source. Try only `messages` or `twice`",
         ),
         (["throtle"], "Did you mean `throttle`?"),
-        (["wipes"], "Here it is called `wipe`."),
-        (["sigstop"], "Here it is called `pause`."),
-        (["records", "vanished"], "Here it is called `lost`."),
+        (["wipes"], "Try `wipe` instead."),
+        (["sigstop"], "Try `pause` instead."),
+        (["records", "vanished"], "Try `lost` instead."),
         (
             ["bitflip", "transform"],
-            "No scenario has all of these words: bitflip, transform. Try fewer; `highwater site",
+            "No scenario has all of these words: bitflip, transform. Try fewer words. To search by symptom: ",
         ),
     ],
 )

@@ -289,7 +289,7 @@ def test_what_a_start_would_do_and_what_is_lost_by_it(tmp_path: Path) -> None:
 def test_damage_and_agreement_do_not_stand_side_by_side(tmp_path: Path) -> None:
     """The headers are the same, and one of them is of another content."""
     b1, b2 = (broker_directory(tmp_path, node, [0, 0, 0], recovery_point=True) for node in (1, 2))
-    assert "ok broker 2 has the same as broker 1" in screen_of(b1, b2)
+    assert "ok broker 2 has the same log as broker 1" in screen_of(b1, b2)
     flip_in_value(segment_of(b2))
     said = screen_of(b1, b2)
     assert "has the same" not in said and "have the same" not in said

@@ -496,7 +496,7 @@ def test_a_place_where_nothing_can_listen_is_said() -> None:
     command = [sys.executable, "-m", "scenarios.cli", "play", "acks1-leader-kill", "--bind"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for where, why in (
-            ("198.51.100.1", "nothing can listen on 198.51.100.1: Cannot assign requested address"),
+            ("198.51.100.1", "--bind cannot listen on 198.51.100.1: Cannot assign requested address"),
             (f"127.0.0.1:{taken.getsockname()[1]}", "fix: choose another port"),
             ("a:b", "--bind takes an address"),
         ):
