@@ -144,7 +144,7 @@ def _epochs(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDi
         return [epoch for epoch, _ in mine] == [epoch for epoch, _ in its] if is_vague else mine == its
 
     def text(run: RunFacts) -> str:
-        return listed([f"{epoch} from {start}" for epoch, start in entries(run) or ()]) or "none"
+        return listed([f"{epoch} from offset {start}" for epoch, start in entries(run) or ()]) or "none"
 
     apart = runs.apart(agree)
     if apart is not None:

@@ -18,7 +18,7 @@ from scenarios.observe.differences import Alignment, align
 from scenarios.observe.wording import seconds
 
 WHAT = "leader, epoch, ISR, ELR"
-NOTHING_MORE = "nothing more"
+NOTHING_MORE = "no further change"
 TIE_LENGTH_MAX = 12
 """Largest number of states in a tie, which is enough for all followers of a partition."""
 

@@ -106,7 +106,7 @@ def _counters(metrics: LiveMetrics) -> Iterator[Metric]:
             counter.add_metric([broker], getattr(gauges, name))
         yield counter
     unclean = "kafka_controller_controllerstats_uncleanleaderelections"
-    yield CounterMetricFamily(unclean, "Unclean elections.", value=metrics.gauges.unclean_elections)
+    yield CounterMetricFamily(unclean, "Unclean leader elections.", value=metrics.gauges.unclean_elections)
 
 
 def _of_controllers(metrics: LiveMetrics) -> Iterator[Metric]:

@@ -114,7 +114,7 @@ def test_each_kind_of_fact_has_its_difference() -> None:
     cut = one_of(facts(), facts(cuts={("t-0", "b3"): [LogCut(30_000_000, 5, 3)]}))
     assert (cut.where, cut.at_us, cut.ours, cut.theirs) == ("b3 t-0", 30_000_000, "none", "5 to 3")
     epochs = one_of(facts(), facts(epochs={**facts().epochs, ("t-0", "b1"): ((0, 0), (1, 3))}))
-    assert (epochs.ours, epochs.theirs) == ("0 from 0", "0 from 0 and 1 from 3")
+    assert (epochs.ours, epochs.theirs) == ("0 from offset 0", "0 from offset 0 and 1 from offset 3")
     error = one_of(facts(), facts(errors={"p1": {"NOT_LEADER_OR_FOLLOWER": 8, "REQUEST_TIMED_OUT": 1}}))
     assert (error.what, error.where, error.ours, error.theirs) == ("REQUEST_TIMED_OUT", "p1", "0 times", "1 time")
     assert not any(one.noise for one in (unacked, shorter, behind, cut, epochs, error))
