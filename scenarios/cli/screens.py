@@ -230,7 +230,7 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waits and retries are unknown.
-            parts.append(f"ack latency{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
+            parts.append(f"ack{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         yield f"Records of {producer}", "    ", parts
         if told["errors"]:
             yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]

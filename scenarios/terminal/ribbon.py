@@ -48,7 +48,7 @@ def ribbon(
 _STANDINGS = {
     "leads": "leads",
     "in": "in the ISR",
-    "out": "not in the ISR",
+    "out": "not in ISR",
     "gone-in": "down, still in the ISR",
     "gone": "down",
     "frozen-in": "frozen, still in the ISR",

@@ -131,7 +131,7 @@ def check_hold(bootstrap: str, folder: Path, freeze: Callable[[], object], thaw:
         freeze()
         producer.produce("t", b"held")
         producer.poll(0)
-        until(process, "HW held back (HW held back by b3", "b3 does not answer")
+        until(process, "HW held back (b3 has held back HW", "b3 does not answer")
         time.sleep(HOLD_TOLD_FROM_US / 1e6)  # The screen has it at once, the trace from then on.
         thaw()
         until(process, "b3 answers again")

@@ -113,7 +113,7 @@ def test_of_many_events_the_rest_is_where_it_can_be_had() -> None:
     more = len(grouped(story)) - LINES_MAX
     for again, which in ((None, "`highwater view` shows all"), ("highwater run x", "-v shows all")):
         screen = run_screen(summary_of(script, []), story, Style(), again)
-        assert more > 0 and f"and {count_of(more, 'event')} more; {which}\n" in screen
+        assert more > 0 and f"and {count_of(more, 'more event')}; {which}\n" in screen
 
 
 def test_a_number_behind_the_name_of_a_client_is_explained() -> None:

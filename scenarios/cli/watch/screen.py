@@ -215,7 +215,8 @@ def standing_of(watch: ClusterWatch, known: WatchedPartition, now_us: int) -> Tr
         return TroubleOf(Trouble.UNDER_MIN_ISR, held_us, f"ISR below min {known.min_isr}", known)
     if hold is not None and held_us >= HELD_FROM_US:
         who = listed(names_of(hold.holders)) or "an unknown broker"
-        return TroubleOf(Trouble.HELD, held_us, f"HW held back by {who} for {duration(held_us)}", known)
+        verb = "have" if len(hold.holders) > 1 else "has"
+        return TroubleOf(Trouble.HELD, held_us, f"{who} {verb} held back HW for {duration(held_us)}", known)
     missing = [broker_id for broker_id in answer.replicas if broker_id not in answer.isr]
     if missing:
         words = f"{listed(names_of(missing))} not in ISR"

@@ -177,7 +177,7 @@ def test_list_finds_each_verb_that_a_scenario_or_a_variant_has() -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["zebra"], "has `zebra` in a title, a question, a setting, a verb or a source. `highwater site"),
+        (["zebra"], "has `zebra` in a title, a question, a setting, a verb or a source. To search by symptom: "),
         (["lso"], "Try `read_committed` instead."),
         (
             ["messages appear twice"],

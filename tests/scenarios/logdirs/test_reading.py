@@ -293,6 +293,6 @@ def test_damage_and_agreement_do_not_stand_side_by_side(tmp_path: Path) -> None:
     flip_in_value(segment_of(b2))
     said = screen_of(b1, b2)
     assert "has the same" not in said and "have the same" not in said
-    assert "compared only where both can be read, for broker 2 is damaged" in said
+    assert "compared only where both can be read, because broker 2 is damaged" in said
     segment_of(b1).write_bytes(old_message(0, 1, b"v"))
     assert "broker 2 is damaged and broker 1 has old formats" in screen_of(b1, b2)
