@@ -199,7 +199,7 @@ def test_agree_without_room_is_no_bug(tmp_path: Path) -> None:
     done = limited(tmp_path, 3_000, "agree", "mini.yaml:silent", "--live")
     assert done.returncode == 6
     assert re.search(r"^error: runs/agree/live cannot be written: .*File too large$", done.stderr, re.MULTILINE)
-    assert "give the command again" in done.stderr and "bug" not in done.stderr
+    assert "repeat the command" in done.stderr and "bug" not in done.stderr
 
 
 @pytest.mark.soak

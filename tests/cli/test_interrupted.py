@@ -126,7 +126,7 @@ def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_p
     assert ended.code == 6
     error, fix = ended.errors[-2:]
     assert error == "error: a worker process for runs was killed by signal 9"
-    assert fix.startswith("  = fix: unless it was killed on purpose, memory ran out")
+    assert fix.startswith("  = fix: unless you killed it, memory ran out")
     words = rest_of(ended)
     if command == "search":
         (played,) = re.findall(rf"kafka-2.0: (\d+) of {SEEDS} schedules played", ended.out)

@@ -82,7 +82,7 @@ def test_the_marks_of_a_class(highwater: Highwater) -> None:
     said = highwater("lab", "marks", "class", "--csv", "marks.csv", "--jobs", "1")
     assert "Bob/answers.txt: no answer to an exercise" in said.out
     assert "✓ complete, ✕ not complete, – not handed in, ? unreadable. " in " ".join(said.out.split())
-    assert "highwater lab check EXERCISE FILE" in said.out
+    assert "highwater lab check NAME FILE" in said.out
     assert (
         said.code == 0
         and "0 of 2 students completed all six exercises" in said.out

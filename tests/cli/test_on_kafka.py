@@ -57,7 +57,7 @@ def test_kafka_that_is_not_installed(highwater: Highwater, monkeypatch: pytest.M
         (["run", "acks1-leader-kill", "--on", "kafka", "--slack", "soon"], "is not a time"),
         (["compare", "acks1-leader-kill", "--kafka-home", "."], "add --on sim,kafka"),
         (["test", "--profile", "kafka-2.0", "--on", "live"], "--profile works only in virtual time"),
-        (["list", "--on", "live"], "every scenario can be played"),
+        (["list", "--on", "live"], "takes kafka or kafka:VERSION, not live"),
     ],
 )
 def test_words_that_do_not_fit_are_one_clear_error(highwater: Highwater, words: list[str], said: str) -> None:
@@ -84,4 +84,4 @@ def test_the_path_of_a_request_of_it_cannot_be_shown(highwater: Highwater) -> No
     (file,) = Path("runs").glob("*/summary.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "live": True, "real_kafka": "4.1.0"}))
     done = highwater("path", "last", "r0")
-    assert done.code == 2 and "cannot be seen stage by stage" in done.err
+    assert done.code == 2 and "does not show the stages of a request" in done.err

@@ -160,7 +160,9 @@ def test_a_sweep_says_before_it_begins_that_nothing_is_random(words: list[str], 
         fcntl.flock(lock, fcntl.LOCK_EX)
         result = CliRunner().invoke(cli, ["sweep", *words, "--out", str(tmp_path)])
     assert result.exit_code != 0
-    assert ("note: nothing in this file is random, so all 3 seeds may end alike" in result.stderr) == noted
+    assert (
+        "note: only the pauses before retries are random here, so all 3 seeds may have the same result" in result.stderr
+    ) == noted
 
 
 def test_what_is_wrong_with_the_settings_is_in_the_row() -> None:

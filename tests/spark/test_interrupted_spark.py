@@ -45,7 +45,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 AT = {
-    "while the JVM starts": ("Spark makes the report", "*/highwater-spark-*/jvm.log"),
+    "while the JVM starts": ("Spark first makes the report", "*/highwater-spark-*/jvm.log"),
     "in a query": ("report: 20 %", ""),
 }
 
@@ -56,7 +56,7 @@ def test_nothing_is_left_of_what_spark_was_asked(moment: str, run_dir: Path, tmp
     there = sorted(tmp_path.rglob("*"))
     ended = interrupted(tmp_path, "report", "last", "--sql", "SELECT * FROM records", sign=sign, file=file)
     assert (ended.code, ended.out, ended.errors[-1]) == (130, "", "Interrupted.")
-    assert [line for line in ended.errors[:-1] if not line.startswith(("report: ", "Spark makes"))] == []
+    assert [line for line in ended.errors[:-1] if not line.startswith(("report: ", "Spark first makes"))] == []
     assert sorted(tmp_path.rglob("*")) == [*there, tmp_path / "tmp"]
 
 

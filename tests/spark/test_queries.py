@@ -428,7 +428,7 @@ def test_what_is_refused_makes_no_report(two_runs: Path) -> None:
     assert (refused.returncode, json.loads(refused.stdout)["exit"]) == (2, 2) and not (copied / "report").exists()
     lines = refused.stderr.splitlines()
     assert lines[0].startswith('error: --sql:2: Parser Error: syntax error at or near "1"')
-    assert lines[2].strip() == "^" and lines[3].startswith("  = fix: ask questions") and len(lines) == 4
+    assert lines[2].strip() == "^" and lines[3].startswith("  = fix: use SELECT, WITH or VALUES") and len(lines) == 4
 
 
 @pytest.mark.soak

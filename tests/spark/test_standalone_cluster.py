@@ -83,7 +83,7 @@ def test_an_interrupted_sweep_goes_on_and_leaves_no_process(tmp_path: Path) -> N
             break
     said = begun.stderr.read()
     assert begun.wait() == 130
-    assert "--resume plays the rest" in said and "Traceback" not in said
+    assert "repeat the command with --resume" in said and "Traceback" not in said
     assert sessions_left([begun.pid]) == []
     kept = len(rows_in(tmp_path / "stopped"))
     assert 0 < kept < 40
