@@ -384,88 +384,125 @@ def _github_line(diagnostic: Diagnostic) -> str:
 # The explanation of each diagnostic code, as `highwater explain E104` prints it. Codes are stable.
 
 EXPLANATIONS: dict[str, str] = {
-    "E101": "The file cannot be read: it is missing, not a plain file, not readable, or not UTF-8 text. A\n"
-    "`config_file` lies in the folder of the scenario or below it, and no link leads out of there.",
-    "E102": "The file is larger, deeper or has more nodes than any scenario needs (1 MiB, 40 levels, 50,000 nodes).\n"
-    "Scenarios are data from strangers, so loading them is bounded. Split the file, or use `every` and `times`.",
-    "E103": "The text is not YAML. Usual causes: a missing quote, wrong indentation, a colon inside plain text\n"
-    '(write title: "a: b"), brackets that are not closed.',
-    "E104": "A key that the language does not have in this place. Keys are never ignored: a typo would otherwise\n"
-    "change the lesson in silence.",
-    "E105": "A key that must be there is missing.",
-    "E106": "A tab character where YAML requires spaces. Set your editor to insert spaces.",
-    "E107": "The same key twice in one mapping. YAML would keep the last one in silence.",
-    "E108": "Anchors (&x), aliases (*x) and merge keys (<<) are refused: a few lines of them can stand for gigabytes,\n"
-    "and a scenario should read from top to bottom. Repeat the text, or use `variants`.",
-    "E109": "YAML tags (!!python/object, !x) are refused: a scenario is plain data.",
-    "E110": "The value is not one of the words allowed here.",
-    "E111": "The value has the wrong shape: a mapping {key: value}, a list [a, b], a whole number, or true/false was\n"
-    "expected, or two keys exclude each other. `timeline` and `variants` are lists of mappings; `brokers`, `topics`\n"
-    "and `workloads` are mappings, one key for each. Only `true` and `false` are booleans, not yes, no, on and off.",
-    "E112": "The number is out of range, or numbers do not fit each other, as where a window ends before it begins.\n"
-    "Counts, offsets, sizes and times are never negative, and all have an upper bound.",
-    "E113": "The name cannot be used. Topics follow Kafka's own rule: 1 to 249 of a-z A-Z 0-9 . _ - but not `.` or\n"
-    "`..`, since a topic's name becomes a directory. Nodes, scenarios and labels: lower-case letters, digits, dashes.",
-    "E120": "Kafka has this, and it is not played yet: a verb, a kind of client or a block that the language lacks,\n"
-    "or what an operator asks of a controller of the ZooKeeper era, other than the settings of a topic.",
-    "E121": "A time without unit. Times are text with a unit, to leave nothing to guess: 1500ms, 1.5s, 2m, 250us.",
-    "E122": "Not a time. Write a number and one of us, ms, s, m, such as 10.5s. 1:30 is not a time here.",
-    "E123": "Not a rate, size, bandwidth or percentage. Write 10/s, 100/m; 100B, 1kB, 1MB; 50kB/s; 10%.",
-    "E124": 'Not a set of records. Write r0..r9, "r0..r9, r15", none, {at_least: r3..r5}, {at_most: r0..r9}\n'
-    "or {count: 5}.",
-    "E125": "Not a selector, or one without a node that the step can use. Write a name, a list of names, leader(t-0),\n"
-    "followers(t-0), follower(t-0,1), isr(t-0),\n"
-    'replicas(t-0), controller, brokers, clients, rack(A), others(b1), coordinator(GROUP), or "@name" after a step\n'
-    "`as: name`.",
-    "E126": "Not a key or value that Kafka accepts in this `config` block. Keys and units are Kafka's own:\n"
-    "replica.lag.time.max.ms: 30000, without suffix. `never` stands for the largest number.",
-    "E127": "Two rules that exclude each other. A file without `profile` has the rules of the newest era; an older\n"
-    "`profile` turns back every rule that came after it.",
-    "E130": "The step cannot do anything when its turn comes: it starts what is not down, wipes or tears a broker\n"
-    "that is running, makes a topic that is there, or deletes one that is not. Steps are ordered by their time, not\n"
-    "by their place in the file.",
-    "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario, or a feature\n"
-    "of this name not in Kafka. A name alone is a node: the brokers of rack A are rack(A), the leader is leader(t-0).",
-    "E132": "The topic has no partition of this number.",
-    "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such step, or its time\n"
-    "comes later.",
-    "E134": "A name stands twice where it may stand once: names of nodes and clients, which share one space; labels\n"
-    "of steps; ids of variants; brokers of one partition; nodes on the sides of a link, or in islands.",
-    "E135": "Every step has exactly one trigger (`at` or `when`) and exactly one verb; `timeout` needs `when`,\n"
-    "`every` and `times` need each other, and `for` needs a verb that can be undone. Some keys of a verb exclude\n"
-    "each other, or need another one.",
-    "E136": "The patch or the name of a variant cannot be used.",
-    "E137": "The path of a `--set` or `--vary` leads nowhere. It is the path that error messages print, such as\n"
-    "workloads.p1.config.acks or timeline.3.at (steps are counted from 1).",
-    "E140": "The scenario asks for more than a run may hold (10,000,000 records, 31 brokers, 1,000 partitions,\n"
-    "2,000 steps that fire 10,000 times, 8 questions).",
-    "W201": "acks=all waits for the in-sync replicas, however few they are; with min.insync.replicas=1 that can be\n"
-    "the leader alone. Set min.insync.replicas to 2 with three replicas.",
-    "W202": "When min.insync.replicas equals the replication factor, one slow or stopped broker refuses every\n"
-    "acks=all write. A larger value counts as the replication factor since Kafka 3.7; before, it refuses them all.",
-    "W203": "This happens after the end of the run (`duration`), so it never happens.",
-    "W204": "Without `expect` the run cannot pass or fail; it only reports.",
-    "W205": "This step, or this key in the era of the run, changes nothing. A dead leader, for one, stays\n"
-    "leader(t-0) until its session ends.",
-    "W206": "The run ends before a follower could be dropped from the ISR: the check runs every half\n"
-    "replica.lag.time.max.ms, so a cut link shows up 1 to 1.5 times that long after it.",
-    "W207": "The expectation names a record that no producer sends: it is wrong, or a `produce` step is missing.",
-    "W208": "A group or a transaction needs a coordinator, whose topic has three replicas. With fewer brokers set\n"
-    "offsets.topic.replication.factor or transaction.state.log.replication.factor in cluster.config.",
-    "W209": "The topic has been deleted by then: the producer looks for it until delivery.timeout.ms or max.block.ms\n"
-    "is over, and the records fail. Move the step, or make the topic again with `create_topic`.",
-    "W210": "A transactional.id is one producer's: the one that asks for it later fences the one before, which can\n"
-    "then only be closed. Give each an id of its own, or `start` one later if the lesson is a zombie.",
-    "W211": "Kafka has these keys; no record, replica or client here could tell their values. They are left out, so\n"
-    "that a server.properties can be pasted or named by `config_file`: sockets, threads, listeners, paths, ids,\n"
-    "ZooKeeper, security, tiered storage. So are keys of such files that Kafka does not have: it ignores them, too.",
-    "W212": "Kafka has these keys, and with these values a real cluster would act differently. Here nothing\n"
-    "follows from them: do not conclude from the run what they decide.",
-    "W213": "`restart` is kill -9 and a start: clients wait until the controller misses the broker, and nothing\n"
-    "waits until it has caught up. `rolling_restart: [b1, b2, b3]` stops each in order, starts it, and waits until\n"
-    "the ISR is whole. If it is the crashes that you want, ignore this.",
-    "W214": "Brokers of Kafka never answer this API with this error, so clients need not know what to do. The step\n"
-    "is performed all the same.",
+    "E101": "The file cannot be read. It is missing, not a plain file, not readable, or\n"
+    "not UTF-8 text. A `config_file` must lie in the folder of the scenario or below\n"
+    "it, and must not be a symbolic link to a file elsewhere.",
+    "E102": "The file is too large, too deeply nested, or has too many nodes. The\n"
+    "limits for a scenario are 1 MiB, 40 levels and 50,000 nodes, because scenarios\n"
+    "may come from strangers. Split the file, or use `every` and `times`.",
+    "E103": "The text is not valid YAML. Usual causes are a missing quote, wrong\n"
+    "indentation, a bracket that is not closed, or a colon inside plain text. Quote a\n"
+    'text with a colon, as in title: "a: b".',
+    "E104": "The language has no such key at this position. Unknown keys are never\n"
+    "ignored, because a typo could then change the run without notice.",
+    "E105": "A required key or value is missing. Add it.",
+    "E106": "The line has a tab character where YAML requires spaces. Set your editor\nto insert spaces.",
+    "E107": "A mapping has the same key twice. Many YAML parsers silently keep only the\n"
+    "last value, so Highwater refuses such a file. Remove one of the two keys.",
+    "E108": "Anchors (&x), aliases (*x) and merge keys (<<) are not allowed. A few\n"
+    "lines of them can stand for gigabytes, and a scenario should read from top to\n"
+    "bottom. Repeat the text, or use `variants`.",
+    "E109": "YAML tags such as !!python/object and !x are not allowed, because a\n"
+    "scenario is plain data. Remove the tag.",
+    "E110": "The value is not one of the words that are allowed here.",
+    "E111": "The value has the wrong shape, or two keys exclude each other. Shapes are\n"
+    "a mapping {key: value}, a list [a, b], a text, a whole number, and true or\n"
+    "false. `timeline` and `variants` are lists of mappings. `brokers`, `topics` and\n"
+    "`workloads` are mappings with one key for each item. Only `true` and `false` are\n"
+    "booleans; yes, no, on and off are not.",
+    "E112": "A number or time is out of range, or two of them contradict each other,\n"
+    "such as a window that ends before it begins. Counts, offsets, sizes and times\n"
+    "are never negative, and all have an upper limit.",
+    "E113": "The name is not allowed. A topic's name becomes a directory, so it follows\n"
+    "Kafka's rule: 1 to 249 of the characters a-z A-Z 0-9 . _ - but not `.` or `..`.\n"
+    "Names of nodes, scenarios and labels have only lower-case letters, digits and\n"
+    "dashes.",
+    "E120": "Kafka has this, but Highwater does not support it yet. It is a verb, a\n"
+    "kind of client or a block that the language lacks, or an operation that is not\n"
+    "possible with the `profile` of this file.",
+    "E121": "The time has no unit. Write the unit, so that nothing is left to guess:\n1500ms, 1.5s, 2m or 250us.",
+    "E122": "The value is not a time. Write a number and one of the units us, ms, s and\n"
+    "m, such as 10.5s. A form such as 1:30 is not a time here.",
+    "E123": "The value is not a rate, size, bandwidth or percentage. Write a rate as\n"
+    "10/s or 100/m, a size as 100B, 1kB or 1MB, a bandwidth as 50kB/s, and a\n"
+    "percentage as 10%.",
+    "E124": 'The value is not a set of records. Write r0..r9, "r0..r9, r15", none,\n'
+    "{at_least: r3..r5}, {at_most: r0..r9} or {count: 5}.",
+    "E125": "The value is not a selector of nodes, or it selects no node that the step\n"
+    "can use. Write a name, a list of names, leader(t-0), followers(t-0),\n"
+    "follower(t-0,1), isr(t-0), replicas(t-0), controller, brokers, clients, rack(A),\n"
+    'others(b1), coordinator(GROUP), or "@name" after a step with `as: name`.',
+    "E126": "Kafka does not accept this key or value in this `config` block. Keys and\n"
+    "units are Kafka's own, and numbers have no suffix: replica.lag.time.max.ms:\n"
+    "30000. The word `never` stands for the largest number.",
+    "E127": "Two rules exclude each other. A file without `profile` has the rules of\n"
+    "the newest era. An older `profile` undoes every rule that came after it.",
+    "E130": "The step can do nothing at its time. It starts a node that is not down,\n"
+    "wipes or tears a log of a running broker, creates a topic that exists, or\n"
+    "deletes a topic that does not exist. Steps are ordered by time, not by their\n"
+    "position in the file.",
+    "E131": "No node, client, topic, rack, labelled step, event or feature of Kafka has\n"
+    "this name. A plain name is a node; write rack(A) for the brokers of rack A, and\n"
+    "leader(t-0) for the leader of a partition.",
+    "E132": "The topic has no partition with this number.",
+    "E133": "`@name` stands for the nodes that an earlier step with `as: name` has\n"
+    "chosen. There is no such step, or its time is later.",
+    "E134": "A name is used twice where it must be unique. All nodes and clients of a\n"
+    "scenario need different names, as do the labels of steps and the ids of\n"
+    "variants. A broker can be listed only once in a partition, and a node only on\n"
+    "one side of a link or in one island.",
+    "E135": "Every step has exactly one trigger (`at` or `when`) and exactly one verb.\n"
+    "`timeout` needs `when`, `every` and `times` need each other, and `for` needs a\n"
+    "verb that can be undone. Some keys of a verb exclude each other, or need another\n"
+    "key.",
+    "E136": "The `patch` of a variant has the wrong shape, or a key that cannot be\npatched.",
+    "E137": "The path of `--set` or `--vary` does not exist in the scenario. Write the\n"
+    "path as error messages print it, such as workloads.p1.config.acks or\n"
+    "timeline.3.at (steps count from 1).",
+    "E140": "The scenario exceeds a limit, such as 10,000,000 records, 31 brokers,\n"
+    "1,000 partitions, 2,000 steps, 10,000 firings of these steps, or 8 questions.",
+    "W201": "acks=all waits for all in-sync replicas, however few there are. With\n"
+    "min.insync.replicas=1, that can be the leader alone. With three replicas, set\n"
+    "min.insync.replicas to 2.",
+    "W202": "If min.insync.replicas equals the replication factor, one slow or stopped\n"
+    "broker makes the leader refuse every acks=all write. Since Kafka 3.7, a larger\n"
+    "value counts as the replication factor; before, it makes the leader refuse all\n"
+    "such writes.",
+    "W203": "This is planned for a time after the end of the run (`duration`), so it\n"
+    "never happens. Choose an earlier time, or a longer `duration`.",
+    "W204": "Without `expect`, the run can neither pass nor fail. It only reports what\nhappened.",
+    "W205": "The step has no effect, or the key has none in the era of the run. For\n"
+    "example, a dead leader stays leader(t-0) until its session ends, so a second\n"
+    "kill of leader(t-0) hits the same broker.",
+    "W206": "The run ends before a follower can be dropped from the ISR. The check runs\n"
+    "every half of replica.lag.time.max.ms, so the ISR shrinks 1 to 1.5 times\n"
+    "replica.lag.time.max.ms after a link is cut.",
+    "W207": "The expectation names a record that no producer sends. Correct the name,\nor add a `produce` step.",
+    "W208": "A group or a transaction needs a coordinator, whose topic has three\n"
+    "replicas by default. With fewer brokers, set offsets.topic.replication.factor or\n"
+    "transaction.state.log.replication.factor in cluster.config.",
+    "W209": "The topic has been deleted by then. The producer looks for it until\n"
+    "delivery.timeout.ms or max.block.ms is over, and then the records fail. Move the\n"
+    "step, or create the topic again with `create_topic`.",
+    "W210": "A transactional.id belongs to one producer at a time. A later producer\n"
+    "with the same id fences the earlier one, which can then only be closed. Give\n"
+    "each producer its own id, or give one of them a later `start` if the lesson is\n"
+    "about a zombie.",
+    "W211": "Highwater ignores these keys of Kafka, because no record, replica or\n"
+    "client here would notice their values. They concern sockets, threads, listeners,\n"
+    "paths, ids, ZooKeeper, security and tiered storage, so a server.properties can\n"
+    "be pasted or named by `config_file` as it is. Keys of such a file that Kafka\n"
+    "does not have are ignored as well, as Kafka does.",
+    "W212": "Highwater ignores these keys of Kafka, but a real cluster would act\n"
+    "differently with these values. Do not draw conclusions from the run about what\n"
+    "these keys decide.",
+    "W213": "`restart` kills a broker (kill -9) and starts it again. Clients wait until\n"
+    "the controller notices the crash, and no step waits until the broker has caught\n"
+    "up. `rolling_restart: [b1, b2, b3]` stops and starts one broker after another,\n"
+    "and waits until the ISR is complete. If you want the crashes, ignore this\n"
+    "warning.",
+    "W214": "Kafka's brokers never return this error for this API, so clients need not\n"
+    "be able to handle it. The step is performed nevertheless.",
 }
 
 MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210", "W211", "W212", "W213", "W214")

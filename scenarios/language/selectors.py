@@ -128,7 +128,7 @@ def parse_term(text: str) -> Term:
     if text.startswith("@"):
         if not _NAME.fullmatch(text[1:]):
             raise SelectorError(
-                f'`{text}` is not a reference to a step; write "@NAME", with the NAME in the `as` of a step'
+                f'`{text}` is not a reference to a step; write "@NAME", where an earlier step has `as: NAME`'
             )
         return Term("captured", (text[1:],))
     call = _CALL.fullmatch(text)
@@ -182,7 +182,9 @@ def _parse_call(function: str, argument: str) -> Term:
             raise SelectorError(f"`{function}(...)` takes exactly one partition", f"{function}({arguments[0]})")
         return Term(function, (), partition)
     if len(arguments) != 2 or not arguments[1].isascii() or not arguments[1].isdigit() or int(arguments[1]) < 1:
-        raise SelectorError("`follower(...)` takes a partition and a position from 1", f"follower({partition},1)")
+        raise SelectorError(
+            "`follower(...)` takes a partition and a position, counted from 1", f"follower({partition},1)"
+        )
     return Term(function, (), partition, int(arguments[1]))
 
 

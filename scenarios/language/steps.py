@@ -143,12 +143,17 @@ class AnswerKind:
 
 
 ANSWER_KINDS = {
-    "leader": AnswerKind(NamedThing.PARTITION, True, "{leader: t-0, by: 30s}", "The broker that leads, or none."),
-    "isr": AnswerKind(NamedThing.PARTITION, True, "{isr: t-0}", "The in-sync replicas."),
-    "hw": AnswerKind(NamedThing.PARTITION, True, "{hw: t-0, by: 20s}", "The high watermark of its leader."),
-    "fate": AnswerKind(NamedThing.RECORD, False, "{fate: r12}", "Was it acked, and is it in the log at the end?"),
+    "leader": AnswerKind(NamedThing.PARTITION, True, "{leader: t-0, by: 30s}", "The leader of the partition, or none."),
+    "isr": AnswerKind(NamedThing.PARTITION, True, "{isr: t-0}", "The in-sync replicas of the partition."),
+    "hw": AnswerKind(NamedThing.PARTITION, True, "{hw: t-0, by: 20s}", "The high watermark of the leader."),
+    "fate": AnswerKind(
+        NamedThing.RECORD, False, "{fate: r12}", "Whether the record was acked, and whether the log has it at the end."
+    ),
     "number_of": AnswerKind(
-        NamedThing.RECORDS, False, "{number_of: lost}", "How many records are of that kind (as in `expect`, `records`)."
+        NamedThing.RECORDS,
+        False,
+        "{number_of: lost}",
+        "The number of records of this kind, as in `records` of `expect`.",
     ),
 }
 """Kinds of answers, by the key that selects them in `answer_from`.

@@ -143,7 +143,7 @@ def test_a_statement_of_a_run_that_is_not_there(highwater: Highwater) -> None:
 
 def test_the_beginning_of_a_name_is_enough_for_a_hint(highwater: Highwater) -> None:
     for name, meant in (("unclean-e", "unclean-election"), ("acks1-leadr-kill", "acks1-leader-kill")):
-        assert highwater("run", name).error_lines == [f"error: There is no scenario `{name}`: did you mean `{meant}`?"]
+        assert highwater("run", name).error_lines == [f"error: There is no scenario `{name}`. Did you mean `{meant}`?"]
 
 
 def runs_in(folder: Path) -> list[str]:

@@ -151,7 +151,7 @@ def test_results_as_junit(highwater: Highwater, mini: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("run", "ack1-leader-kill"), 3, "did you mean `acks1-leader-kill`?"),
+        (("run", "ack1-leader-kill"), 3, "Did you mean `acks1-leader-kill`?"),
         (("run", "acks1-leader-kill", "--variant", "no"), 2, "has no variant `no`"),
         (("run", "acks1-leader-kill", "--sede", "1"), 2, "No such option"),
         (("predict",), 2, "highwater run NAME --predict"),
@@ -343,7 +343,7 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("list", "--tag", "nonsense"), 2, "nonsense"),
         (("serve", "--topic", "a:20000"), 2, "1 to 9999"),
         (("serve", "--topic", "../x:1:3"), 2, "a topic cannot be called `../x`: 1 to 249 letters, digits"),
-        (("serve", "--topic", "__x"), 2, "a topic cannot be called `__x`: names with __ are Kafka's own"),
+        (("serve", "--topic", "__x"), 2, "a topic cannot be called `__x`: names that begin with __ are reserved for Kafka"),
         (("serve", "--topic", "a", "--topic", "a:2"), 2, "twice"),
         (("serve", "--scenario", "acks1-leader-kill", "--brokers", "5"), 2, "--set"),
         (("serve", "--port", "0", "--advertise", "localhost"), 2, "--advertise does not work with --port 0"),

@@ -337,7 +337,7 @@ def test_a_run_as_python_objects(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_valid_raises_the_text_of_the_command(tmp_path: Path) -> None:
-    with pytest.raises(highwater.HighwaterError, match="did you mean `acks1-leader-kill`"):
+    with pytest.raises(highwater.HighwaterError, match="Did you mean `acks1-leader-kill`"):
         highwater.run("acks1-leader-kil")
     with pytest.raises(highwater.HighwaterError, match="took longer than 0"):
         highwater.run("acks1-leader-kill", timeout=0.01)

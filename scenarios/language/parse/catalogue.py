@@ -223,8 +223,12 @@ class UnknownScenario(LookupError):
 
     def __init__(self, name: str, suggestion: str | None) -> None:
         words = f" {name}" if " " in name and name.isprintable() else ""
-        hint = f"did you mean `{suggestion}`?" if suggestion else f"`highwater list{words}` names the bundled ones."
-        super().__init__(f"There is no scenario `{name}`: {hint}")
+        hint = (
+            f"Did you mean `{suggestion}`?"
+            if suggestion
+            else f"For the bundled scenarios, run `highwater list{words}`."
+        )
+        super().__init__(f"There is no scenario `{name}`. {hint}")
         self.suggestion = suggestion
 
 

@@ -92,9 +92,9 @@ def _read_profile(reader: Reader, node: Node, path: str) -> str:
     if same is not None:
         label = ""
     elif before and after:
-        label = f"no era of its own: it lies between `{before[-1]}` and `{after[0]}`"
+        label = f"choose the era before or after this release: `{before[-1]}` or `{after[0]}`"
         rules = (f"`{switch}`: {Rules.since(switch)}" for switch in PROFILES[after[0]].unlike(PROFILES[before[-1]]))
-        notes.append(f"help: these two differ in {'; '.join(rules)}")
+        notes.append(f"help: these two eras differ in {'; '.join(rules)}")
     else:
         label = f"the newest era is `{before[-1]}`" if before else f"the oldest era is `{after[0]}`"
     title = f"`profile` cannot be `{release[0]}`"
@@ -129,7 +129,7 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
         scope.reader.error("E113", f"`{name}` is a reserved word and cannot be a name", node.place, path=path)
         return False
     if name in scope.nodes:
-        unnamed = f"help: the file names no controller, so it is called `{name}`; `controllers: [...]` renames it"
+        unnamed = f"help: no controller is named, so it is called `{name}`; name it with `controllers: [NAME]`"
         scope.reader.error(
             "E134",
             f"the name `{name}` is already used: all nodes and clients need different names",
@@ -178,7 +178,7 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
         ("quotas", quotas, "quotas of clients are not yet supported in the ZooKeeper era"),
     ):
         if value and not has_quorum:
-            label = "they need `membership: registration`"
+            label = f"`{name}` needs `membership: registration`"
             reader.error("E120", title, fields.key_place(name), path=f"{path}.{name}", label=label)
     return ClusterSpec(
         controllers=tuple(controllers),
@@ -233,7 +233,7 @@ def _unnamed_controller(brokers: Sequence[str]) -> str:
 def _read_brokers(scope: Scope, node: Node, path: str, common_rack: str | None) -> dict[str, BrokerSpec]:
     reader = scope.reader
     brokers: dict[str, BrokerSpec] = {}
-    example = "such as {b1: {}, b2: {}, b3: {}}" if isinstance(node, Scalar) else "{}"
+    example = "for example {b1: {}, b2: {}, b3: {}}" if isinstance(node, Scalar) else "{}"
     for name, key_node, value, value_path in reader.entries(node, path, "`brokers`", example):
         if not new_node(scope, name, key_node, value_path, "broker"):
             continue
@@ -263,8 +263,8 @@ def _read_phases(scope: Scope, node: Node, path: str, key: str, whose: str) -> P
     reader = scope.reader
     if not isinstance(node, Mapping):
         near = did_you_mean(node.text, ("random",)) if isinstance(node, Scalar) else None
-        label = "" if near else "such as {b1: 3s}"
-        title = f"`{key}` is neither `random` nor a time for each {'broker' if whose == BROKER else 'node'}"
+        label = "" if near else "for example {b1: 3s}"
+        title = f"`{key}` must be `random`, or a time for each {'broker' if whose == BROKER else 'node'}"
         reader.error("E111", title, node.place, path=path, suggestion=near, label=label)
         return {}
     phases: dict[str, int] = {}
@@ -288,7 +288,7 @@ def _read_log_dirs(scope: Scope, name: str, config: MappingType[str, str], path:
             f"`log.dirs` of `{name}` cannot be `{config['log.dirs'][:80]}`",
             scope.reader.places.get(f"{path}.config.log.dirs", place),
             path=f"{path}.config.log.dirs",
-            label=f"up to {LOG_DIRS_MAX} different names of lower-case letters, digits and dashes, such as d1,d2",
+            label=f"use up to {LOG_DIRS_MAX} different names of lower-case letters, digits and dashes, such as d1,d2",
         )
 
 
@@ -314,7 +314,7 @@ def _read_cpu(reader: Reader, node: Node, path: str) -> CpuTimes:
 def _read_rack(scope: Scope, node: Node, path: str) -> str:
     rack = scope.reader.text(node, path, "`rack`")
     if isinstance(node, Scalar) and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", rack):
-        label = "a placeholder: write the name that stands for it" if "${" in rack else ""
+        label = "`${...}` is a placeholder: write the name itself" if "${" in rack else ""
         scope.reader.error("E113", f"a rack cannot be called `{rack[:80]}`", node.place, path=path, label=label)
     return rack
 
@@ -328,8 +328,8 @@ def _read_initial_controllers(scope: Scope, node: Node, path: str, rules: Rules)
             scope.check_node(name, item.place, item_path, CONTROLLER)
             names.append(name)
     if rules.release < VOTERS_CHANGE_SINCE:
-        title = "the voters of a quorum do not change before Kafka 3.9"
-        label = f"leave it out, or take `profile: {VOTERS_CHANGE_SINCE.era}` or a later one"
+        title = "the voters of a quorum cannot change before Kafka 3.9"
+        label = f"drop `initial_controllers`, or use `profile: {VOTERS_CHANGE_SINCE.era}` or later"
         scope.reader.error("E120", title, node.place, path=path, label=label)
     elif len(set(names)) < len(names):
         scope.reader.error("E112", "`initial_controllers` names a controller twice", node.place, path=path)
@@ -360,7 +360,7 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules, *, of_v
             "a cluster of the ZooKeeper era cannot name several controllers",
             node.place,
             path=path,
-            label="in that era the name stands for ZooKeeper, and a broker is the controller",
+            label="write one name, which stands for ZooKeeper; in that era a broker is the controller",
         )
     elif len(names) not in (CONTROLLERS if of_voters else range(1, CONTROLLERS_MAX + 1)):
         scope.reader.error(
@@ -368,7 +368,7 @@ def _read_controllers(scope: Scope, node: Node, path: str, rules: Rules, *, of_v
             f"a quorum has {'1, 3 or 5' if of_voters else f'1 to {CONTROLLERS_MAX}'} controllers, not {len(names)}",
             node.place,
             path=path,
-            label="an even number of voters tolerates as many failures as one voter fewer" if of_voters else "",
+            label="an even number of voters tolerates no more failures than one voter fewer" if of_voters else "",
         )
     return names
 
@@ -395,7 +395,7 @@ def _check_whole(
 # ------------------------------------------------------------------------------------------------------------ topics
 
 
-_A_TOPIC = 'such as {t: {partitions: 1, config: "what `kafka-topics.sh --describe` has after `Configs:`"}}'
+_A_TOPIC = 'for example {t: {partitions: 1, config: "the text after `Configs:` in `kafka-topics.sh --describe`"}}'
 
 
 def why_no_topic(name: str) -> str | None:
@@ -406,9 +406,9 @@ def why_no_topic(name: str) -> str | None:
     Source: Topic.validate
     """
     if name.startswith("__"):
-        return "names with __ are Kafka's own"
+        return "names that begin with __ are reserved for Kafka"
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        return "1 to 249 letters, digits, `.`, `_`, `-`; not `.` or `..`"
+        return "use 1 to 249 letters, digits, `.`, `_` or `-`, but not `.` or `..`"
     return None
 
 
@@ -455,9 +455,9 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
         if "replication_factor" in fields:
             reader.error(
                 "E111",
-                "`replication_factor` cannot be given with an explicit assignment",
+                "`replication_factor` cannot be used with an explicit assignment",
                 fields.key_place("replication_factor"),
-                label="the assignment determines it",
+                label="drop it: the assignment determines the factor",
                 path=f"{path}.replication_factor",
             )
         factor = len(assignment[0]) if assignment else 1
@@ -513,7 +513,7 @@ def read_network(scope: Scope, node: Node, path: str) -> NetworkSpec:
         if latency.kind != "constant":
             reader.error(
                 "E111",
-                "`jitter` cannot be given with a latency that already varies",
+                "`jitter` cannot be used with a latency that already varies",
                 fields.key_place("jitter"),
                 path=path,
             )
@@ -534,7 +534,7 @@ def _read_cards(scope: Scope, node: Node, path: str) -> dict[str, int]:
     cards: dict[str, int] = {}
     for name, key_node, value, value_path in scope.reader.entries(node, path, "`cards`"):
         scope.check_node(name, key_node.place, value_path)
-        cards[name] = scope.reader.bandwidth(value, value_path, f"the card of `{name}`")
+        cards[name] = scope.reader.bandwidth(value, value_path, f"the network card of `{name}`")
     return cards
 
 

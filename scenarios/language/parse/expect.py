@@ -34,14 +34,14 @@ from scenarios.language.values.reading import Fields, parse_time
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
-A_DIVERGENCE = "such as {t-0: {offsets: [10], replicas: [b1, b2]}}"
+A_DIVERGENCE = "for example {t-0: {offsets: [10], replicas: [b1, b2]}}"
 _FIELDS = ("verdict", "records", "logs", "diverged", "state", "events", "errors", "latency", "unavailable")
 _ERROR_FIELDS = ("count", "first_after", "first_before", "last_after", "last_before")
 
 
 def read_expect(scope: Scope, node: Node, path: str) -> Expect:
     reader = scope.reader
-    example = "such as {verdict: ok, records: {lost: none}}"
+    example = "for example {verdict: ok, records: {lost: none}}"
     fields = reader.fields(node, path, "`expect`", _FIELDS, example=example, elsewhere=one_level_up(scope, node))
     return Expect(
         verdict=fields.read("verdict", lambda n, p: _verdict(scope, n, p), ()),
@@ -79,7 +79,7 @@ def _diverged(scope: Scope, node: Node, path: str) -> tuple[DivergedTest, ...]:
     tests = []
     for key, key_node, value, value_path in reader.entries(node, path, "`diverged`", A_DIVERGENCE):
         partition = scope.partition_of(key, key_node.place, value_path)
-        known, example = ("offsets", "replicas"), "such as {offsets: [10], replicas: [b1, b2]}"
+        known, example = ("offsets", "replicas"), "for example {offsets: [10], replicas: [b1, b2]}"
         fields = reader.fields(value, value_path, f"`{key}`", known, known, example=example)
         offsets, replicas = fields.get("offsets"), fields.get("replicas")
         tests.append(
@@ -100,7 +100,7 @@ def _listed(scope: Scope, found: tuple[Node, str] | None) -> list[tuple[Node, st
 
 
 def _events(scope: Scope, node: Node, path: str) -> tuple[EventTest, ...]:
-    items = scope.reader.items(node, path, "`events`", "such as [{event: leader_elected, broker: b2}]")
+    items = scope.reader.items(node, path, "`events`", "for example [{event: leader_elected, broker: b2}]")
     tests = (_event(scope, item, item_path) for item, item_path in items)
     return tuple(test for test in tests if test is not None)
 
@@ -111,12 +111,12 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
     if not isinstance(node, Mapping) or ("event" in node.entries) == ("never" in node.entries):
         reader.error(
             "E105",
-            "an expected event needs either `event` or `never`",
+            "an expected event needs exactly one of `event` and `never`",
             node.place,
             path=path,
             label=f"write {{event: {node.text}}}"
             if isinstance(node, Scalar) and node.text in CLASS_OF_EVENT
-            else "such as {event: leader_elected, broker: b2}",
+            else "for example {event: leader_elected, broker: b2}",
         )
         return None
     never = "never" in node.entries
@@ -129,7 +129,7 @@ def _event(scope: Scope, node: Node, path: str) -> EventTest | None:
         node, path, f"`{event}`", ("event", "never", "between", "after", "before", "count", *columns)
     )
     if never and "count" in fields:
-        reader.error("E111", "`count` cannot be given with `never`", fields.key_place("count"), path=f"{path}.count")
+        reader.error("E111", "`count` cannot be used with `never`", fields.key_place("count"), path=f"{path}.count")
     where: dict[str, EventValue] = {}
     for key in columns:
         found = fields.get(key)
@@ -157,7 +157,7 @@ def event_name(scope: Scope, node: Node, path: str) -> str | None:
         node.place,
         path=path,
         suggestion=suggestion,
-        label="" if suggestion else "names: highwater check --events",
+        label="" if suggestion else "use a name such as leader_elected, isr_committed or log_truncated",
     )
     return None
 
@@ -229,7 +229,7 @@ def _errors(scope: Scope, node: Node, path: str) -> tuple[ErrorTest, ...]:
             tests.append(ErrorTest(client=client, error=None, count=NumberTest(0, 0)))
             continue
         name = value.text if isinstance(value, Scalar) and value.text in _ERRORS else "NOT_ENOUGH_REPLICAS"
-        example = f"such as none or {{{name}: {{count: 3}}}}"
+        example = f"for example none or {{{name}: {{count: 3}}}}"
         for _, error_node, test, test_path in reader.entries(value, value_path, f"`{client}`", example):
             error = reader.choice(error_node, test_path, "an error", _ERRORS)
             tests.append(_error_test(scope, client, error, test, test_path))
@@ -237,7 +237,7 @@ def _errors(scope: Scope, node: Node, path: str) -> tuple[ErrorTest, ...]:
 
 
 def _such_as(names: Iterable[str], value: str) -> str:
-    return f"such as {{{next(iter(names), 'p1')}: {value}}}"
+    return f"for example {{{next(iter(names), 'p1')}: {value}}}"
 
 
 def _error_test(scope: Scope, client: str, error: str, node: Node, path: str) -> ErrorTest:
@@ -276,7 +276,7 @@ def _latencies(scope: Scope, node: Node, path: str) -> tuple[LatencyTest, ...]:
             reader.error("E104", title, client_node.place, path=value_path, label=label)
             continue
         scope.client(client_node, value_path, "a producer", list(scope.producers), "producer")
-        example = "such as {max: {at_most: 5s}}"
+        example = "for example {max: {at_most: 5s}}"
         for what, what_node, bounds, bounds_path in reader.entries(value, value_path, f"`{client}`", example):
             if what not in LATENCY_STATISTICS and not _one_record(scope, what, client):
                 reader.error(
@@ -284,12 +284,12 @@ def _latencies(scope: Scope, node: Node, path: str) -> tuple[LatencyTest, ...]:
                     f"`{what}` is neither a statistic nor a record of `{client}`",
                     what_node.place,
                     path=bounds_path,
-                    label=f"one of: {', '.join(LATENCY_STATISTICS)}, or a record such as r10",
+                    label=f"choose one of {', '.join(LATENCY_STATISTICS)}, or a record such as r10",
                 )
                 continue
             known = ("between", "at_least", "at_most")
             limit = bounds.text.lstrip("<= ") if isinstance(bounds, Scalar) else ""
-            example = f"write {{at_most: {limit}}}" if parse_time(limit) else "such as {at_most: 5s}"
+            example = f"write {{at_most: {limit}}}" if parse_time(limit) else "for example {at_most: 5s}"
             fields = reader.fields(bounds, bounds_path, f"`{what}`", known, example=example)
             test = _duration_bounds(scope, fields) if fields.node is not None or bounds.is_nothing else None
             if test is not None:
@@ -306,7 +306,11 @@ def _duration_bounds(scope: Scope, fields: Fields) -> TimeTest | None:
     test = scope.reader.bounds_of(fields, ("between", "at_least", "at_most"))
     if test is None:
         scope.reader.error(
-            "E105", f"{fields.what} has no bound", fields.place, path=fields.path, label="between, at_least or at_most"
+            "E105",
+            f"{fields.what} has no bound",
+            fields.place,
+            path=fields.path,
+            label="add `between`, `at_least` or `at_most`",
         )
     return test
 
@@ -318,7 +322,7 @@ def _unavailable(scope: Scope, node: Node, path: str) -> tuple[UnavailableTest, 
     example = _such_as([f"{topic}-0" for topic in scope.topics], "{writes: none}")
     for key, key_node, value, value_path in reader.entries(node, path, "`unavailable`", example):
         partition = scope.partition_of(key, key_node.place, value_path)
-        fields = reader.fields(value, value_path, f"`{key}`", ("writes", "reads"), example="such as {writes: none}")
+        fields = reader.fields(value, value_path, f"`{key}`", ("writes", "reads"), example="for example {writes: none}")
         for what in ("writes", "reads"):
             found = fields.get(what)
             if found is not None:
@@ -333,8 +337,8 @@ def _windows(scope: Scope, node: Node, path: str, what: str) -> tuple[Unavailabl
     if isinstance(node, Scalar) and node.text == "none":
         return ()
     windows: list[UnavailableWindow] = []
-    example = "such as {from: 10.5s, to: 19.5s}"
-    for item, item_path in reader.items(node, path, what, "such as [{from: 10.5s, to: 19.5s}]"):
+    example = "for example {from: 10.5s, to: 19.5s}"
+    for item, item_path in reader.items(node, path, what, "for example [{from: 10.5s, to: 19.5s}]"):
         fields = reader.fields(item, item_path, "a window", ("from", "to", "slack"), ("from", "to"), example=example)
         from_us, to_us, slack_us = (fields.time(key, 0) for key in ("from", "to", "slack"))
         if to_us < from_us and "to" in fields:

@@ -86,7 +86,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     _quotas_without_client(scenario, reader)
     for step, deletion in sent_too_late(scenario):
         title = (
-            f"step {step.index + 1} sends to a topic that step {deletion.index + 1} has deleted, and that no step makes"
+            f"step {step.index + 1} sends to a topic that step {deletion.index + 1} deleted and no step creates again"
         )
         warn(reader, "W209", title, f"{path_of(step)}.{step.verb}", path_of(step))
     if not _has_error(reader, "duration"):
@@ -151,8 +151,8 @@ def _timestamps(scenario: Scenario, reader: Reader) -> None:
     times += [(f"workloads.{one.name}.timestamp", one.records.time, one.start_us) for one in scenario.producers]
     for path, time, at_us in times:
         if time is not None and time.ms(at_us) < 0 and path in reader.places:
-            title = f"at {time_text(at_us)} no timestamp can lie {time_text(-time.ahead_us)} in the past"
-            label = "virtual time begins in 1970, and Kafka's producer refuses a time before that"
+            title = f"at {time_text(at_us)} a timestamp {time_text(-time.ahead_us)} in the past is before 1970"
+            label = "virtual time begins in 1970, and Kafka's producer refuses earlier timestamps"
             reader.error("E112", title, reader.places[path], path=path, label=label)
 
 
@@ -164,7 +164,7 @@ def _keys_without_effect(reader: Reader) -> None:
     """Report W211 and W212 (keys of Kafka without effect here), each at most once for the whole file."""
     for code, found, one, several in (
         ("W211", reader.inert["neutral"], "key has no effect here", "keys have no effect here"),
-        ("W212", reader.inert["not yet"], "key of Kafka is not yet supported", "keys of Kafka are not yet supported"),
+        ("W212", reader.inert["not yet"], "Kafka key is not yet supported", "Kafka keys are not yet supported"),
     ):
         if not found:
             continue
@@ -180,10 +180,10 @@ def _restarts_that_kill(scenario: Scenario, reader: Reader) -> None:
     """Report W213 once if steps `restart` one broker after another, because `restart` kills the broker."""
     step = restarts_one_after_another(scenario)
     if step is not None:
-        title = f"step {step.index + 1} restarts one more broker: `restart` kills it and waits for nothing"
+        title = f"step {step.index + 1} restarts another broker: `restart` kills it and waits for nothing"
         path = f"{path_of(step)}.{step.verb}"
         place = reader.places.get(path) or reader.places[path_of(step)]
-        label = "for brokers one after another, in order: `rolling_restart: [b1, b2, b3]`"
+        label = "to restart brokers one after another, use `rolling_restart: [b1, b2, b3]`"
         reader.problems.add(Diagnostic(code="W213", title=title, place=place, path=path, label=label))
 
 
@@ -203,7 +203,7 @@ def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
         ]
         for node in names_of(step.payload):
             if node not in paused:
-                _does_nothing(step, reader, f"resumes {node}, which nothing has paused")
+                _does_nothing(step, reader, f"resumes {node}, which no step has paused")
 
 
 def _first_us(step: Step) -> int:
@@ -232,7 +232,7 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
             limit = limits.get(prefix, 0)
             if number >= limit:
                 sent = f"{limit} record{'' if limit == 1 else 's'}"
-                warn(reader, "W207", f"{name} is expected, but its producer sends {sent} in all", path, "expect")
+                warn(reader, "W207", f"{name} is expected, but its producer sends only {sent}", path, "expect")
                 break
 
 
@@ -264,9 +264,9 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
         title = label = ""
         if of_brokers or isinstance(step.payload, _OF_KRAFT):
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
-            label = "it needs `membership: registration`"
+            label = f"`{step.verb}` needs `membership: registration`"
         elif since is not None and scenario.rules.release < since:
-            title, label = f"brokers of {scenario.rules.release} have no `{step.verb}`", f"take `profile: {since.era}`"
+            title, label = f"brokers of {scenario.rules.release} have no `{step.verb}`", f"use `profile: {since.era}`"
         if title and place is not None:
             reader.error("E120", title, place, path=f"{path_of(step)}.{step.verb}", label=label)
 
@@ -277,7 +277,7 @@ def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
     for step in scenario.timeline:
         if isinstance(step.payload, SetConfig) and step.payload.group is not None:
             path = f"{path_of(step)}.{step.verb}"
-            label = f"take `profile: {first_era(NEXT_COORDINATOR_SINCE)}` or a later one"
+            label = f"use `profile: {first_era(NEXT_COORDINATOR_SINCE)}` or later"
             reader.error(
                 "E120", "groups have no settings before Kafka 4.0", reader.places[path], path=path, label=label
             )
@@ -290,9 +290,9 @@ def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
     for workload in scenario.transforms:
         if workload.pattern and workload.config.get("group.protocol") == CONSUMER:
             path = f"workloads.{workload.name}.topics"
-            title = f"`{workload.name}` subscribes by a pattern: brokers evaluate those of KIP-848 since Kafka 4.0"
+            title = f"`{workload.name}` subscribes by a pattern, which brokers evaluate only since Kafka 4.0"
             era = first_era(NEXT_COORDINATOR_SINCE)
-            label = f"take `profile: {era}`, or drop `group.protocol`: its client evaluates it"
+            label = f"use `profile: {era}`, or drop `group.protocol` to let the client evaluate the pattern"
             place = reader.places.get(path, reader.places[f"workloads.{workload.name}"])
             reader.error("E120", title, place, path=path, label=label)
 
@@ -321,16 +321,16 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
     minimum = scenario.topic_config(topic.name).min_insync_replicas
     paths = (f"topics.{topic.name}.config.min.insync.replicas", f"topics.{topic.name}")
     if topic.replication_factor > 1 and minimum == 1:
-        warn(reader, "W201", "acks=all with min.insync.replicas=1: the leader alone may be `all`", *paths)
+        warn(reader, "W201", "with min.insync.replicas=1, acks=all may wait for the leader alone", *paths)
     elif minimum > topic.replication_factor and scenario.rules.hw_advance == "isr":
         above = f"min.insync.replicas ({minimum}) is above the replication factor ({topic.replication_factor})"
         warn(reader, "W202", f"no acks=all write is accepted: {above}", *paths)
     elif minimum > topic.replication_factor:
         # Since KAFKA-15583: Kafka's Partition.effectiveMinIsr
         counted = f"min.insync.replicas ({minimum}) counts as {topic.replication_factor}, the replication factor"
-        warn(reader, "W202", f"{counted}: one slow broker stops acks=all", *paths)
+        warn(reader, "W202", f"{counted}: one slow broker stops acks=all writes", *paths)
     elif topic.replication_factor > 1 and minimum == topic.replication_factor:
-        title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all"
+        title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all writes"
         warn(reader, "W202", title, *paths)
 
 
@@ -351,9 +351,9 @@ def _coordinators(scenario: Scenario, reader: Reader) -> None:
     for workload in scenario.workloads.values():
         for key, (topic, factor, setting) in topics.items():
             if key in workload.config and factor > brokers:
-                why = f"{topic} cannot be made on {there} with {setting}.replication.factor={factor}"
+                why = f"{topic} cannot be created on {there} with {setting}.replication.factor={factor}"
                 path = f"workloads.{workload.name}"
-                warn(reader, "W208", f"`{workload.name}` waits for ever: {why}", f"{path}.config.{key}", path)
+                warn(reader, "W208", f"`{workload.name}` waits forever: {why}", f"{path}.config.{key}", path)
 
 
 def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
@@ -371,8 +371,8 @@ def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
         other = first.setdefault((transactional_id, workload.start_us), workload)
         if other is not workload:
             path = f"workloads.{workload.name}"
-            both = f"`{other.name}` and `{workload.name}` begin together with one transactional.id"
-            title = f"{both}: the later one to ask for it fences the earlier"
+            both = f"`{other.name}` and `{workload.name}` start together with the same transactional.id"
+            title = f"{both}: one fences the other"
             warn(reader, "W210", title, f"{path}.config.transactional.id", path)
 
 
@@ -383,7 +383,9 @@ def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
             client = step.payload.client
             if client is not None and client not in (DEFAULT, *scenario.workloads):
                 there = ", ".join(scenario.workloads)
-                _does_nothing(step, reader, f"changes nothing: no workload is called {client}; there are {there}")
+                _does_nothing(
+                    step, reader, f"changes nothing: no workload is called {client}; the workloads are {there}"
+                )
 
 
 def _timing(scenario: Scenario, reader: Reader) -> None:
@@ -419,7 +421,7 @@ def _timing(scenario: Scenario, reader: Reader) -> None:
             path = f"workloads.{workload.name}"
             warn(reader, "W203", f"`{workload.name}` starts after the end of the run", f"{path}.start", path)
     if "replica.lag.max.messages" in scenario.cluster.config and scenario.rules.isr_lag != "messages":
-        title = "`replica.lag.max.messages` changes nothing: since 0.9 lag is time (`protocol: {isr-lag: messages}`)"
+        title = "`replica.lag.max.messages` changes nothing without `protocol: {isr-lag: messages}`"
         warn(reader, "W205", title, "cluster.config.replica.lag.max.messages", "cluster.config")
     if reader.problems.any_error:
         return

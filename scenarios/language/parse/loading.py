@@ -63,11 +63,11 @@ FIELDS = (
 )
 _NAMED = f"help: fields of the scenario: {', '.join(name for name in FIELDS if name != 'variant')}"
 """Note with the fields that a file may have. `variant` is left out, because only lock files have it."""
-_NEW = "`highwater new FILE` writes a scenario to begin with"
+_NEW = "run `highwater new FILE` to write a first scenario"
 _OF_OTHERS = {
-    "services": ("a file of Docker Compose", _NEW),
-    "apiVersion": ("a file of Kubernetes", _NEW),
-    "answers": ("the sheet of an exercise", "`highwater lab check NAME FILE` judges it"),
+    "services": ("a Docker Compose file", _NEW),
+    "apiVersion": ("a Kubernetes file", _NEW),
+    "answers": ("the answer sheet of an exercise", "run `highwater lab check NAME FILE` to judge it"),
 }
 """Top-level keys of files that are not scenarios, each with the kind of such a file and advice."""
 _STEPS = dict.fromkeys((*MODIFIERS, *VERBS), "belongs to a step: indent it below a `-` of `timeline:`")
@@ -149,7 +149,7 @@ def _load(
         if not problems.found:
             place = Place(source, 0, 0)
             problems.add(
-                Diagnostic(code="E111", title="a scenario is a mapping that begins with `schema: 1`", place=place)
+                Diagnostic(code="E111", title="a scenario must be a mapping that begins with `schema: 1`", place=place)
             )
         return None
     if "schema" not in root.entries and (foreign := next((key for key in _OF_OTHERS if key in root.entries), None)):
@@ -198,7 +198,7 @@ def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
         if variant == "base":
             reader.error(
                 "E113",
-                "a variant cannot be called `base`: the scenario has that name",
+                "a variant cannot be called `base`: that name stands for the scenario itself",
                 fields.key_place("id"),
                 path=f"{path}.id",
             )
@@ -226,14 +226,14 @@ def _patch_is_usable(reader: Reader, fields: Fields) -> bool:
         return True
     patch, path = found
     if not isinstance(patch, Mapping):
-        reader.error("E136", "`patch` must be a mapping, shaped like the file", patch.place, path=path)
+        reader.error("E136", "`patch` must be a mapping with keys of the scenario", patch.place, path=path)
         return False
     usable = True
     for key, own in (
-        ("expect", "a variant has its own `expect`, beside `patch`"),
-        ("variants", "variants do not nest"),
-        ("id", "the id stays the file's"),
-        ("schema", "the schema stays the file's"),
+        ("expect", "write `expect` beside `patch`"),
+        ("variants", "a variant cannot have variants"),
+        ("id", "all variants keep the id of the file"),
+        ("schema", "all variants keep the schema of the file"),
     ):
         if key in patch.entries:
             reader.error(
@@ -312,7 +312,13 @@ def _set_paths(tree: Mapping) -> dict[str, str]:
 def _read_variant(reader: Reader, node: Node, path: str) -> str:
     if isinstance(node, Scalar):
         return reader.slug(node, path, "`variant`")
-    reader.error("E111", "`variant` is a name in lock files", reader.places[path], path=path, suggestion="variants")
+    reader.error(
+        "E111",
+        "`variant` must be a name, and only lock files have it",
+        reader.places[path],
+        path=path,
+        suggestion="variants",
+    )
     return ""
 
 

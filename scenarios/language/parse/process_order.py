@@ -57,7 +57,7 @@ def report_unchosen(scenario: Scenario, reader: Reader) -> None:
                 continue
             if (step.trigger.at_us, step.index) <= (chooser.trigger.at_us, chooser.index):
                 path = f"{path_of(step)}.{step.verb}"
-                title = f"step {step.index + 1} uses `@{name}` before step {chooser.index + 1} chooses it"
+                title = f"step {step.index + 1} uses `@{name}` before step {chooser.index + 1} chooses its nodes"
                 label = f"chosen at {chooser.trigger.at_us / 1e6:g} s, used at {step.trigger.at_us / 1e6:g} s"
                 place = reader.places.get(path) or reader.places[path_of(step)]
                 reader.error("E133", title, place, path=path, label=label)
@@ -115,7 +115,7 @@ def kills_of_a_dead_leader(scenario: Scenario) -> list[Needless]:
                 before = dead.get(term)
                 if before is not None and _at_us(step) - _at_us(before) <= surely_us:
                     ago = f"{(_at_us(step) - _at_us(before)) / 1e6:g} s after step {before.index + 1}"
-                    why = f"would {step.verb} the same broker {ago}: {text_of(term)} is the dead one until its session"
+                    why = f"would {step.verb} the same broker again {ago}: it stays {text_of(term)} until its session"
                     found.append(Needless(step, f"{why} of {session_us / 1e6:g} s ends"))
                 elif term.kind == "leader":
                     dead[term] = step
@@ -152,14 +152,14 @@ class _Order:
             case Stop() | Kill() | PowerOff():
                 self._fall(step, groups)
             case Start():
-                self._must_be_down(step, "is not down", "no step before it takes it down")
+                self._must_be_down(step, "is not down", "no earlier step stops the node")
                 self._rise(groups)
             case Restart():
                 self._rise(groups)
             case RollingRestart():
                 self._roll(step, groups)
             case Wipe() | Tear():
-                self._must_be_down(step, "is running", "stop, kill or power_off it before")
+                self._must_be_down(step, "is running", "first stop, kill or power_off the broker")
         if step.label is not None and not is_end:
             self._choose(step, groups)
 
@@ -207,8 +207,10 @@ class _Order:
             if down and len(down) == len(before) and not isinstance(step.payload, PowerOff):
                 who = ", ".join(names or ())
                 since = max(one.index for one in down) + 1
-                verb = "is" if len(down) == 1 else "are"
-                self.needless.append(Needless(step, f"would {step.verb} {who}, which {verb} down since step {since}"))
+                verb = "has" if len(down) == 1 else "have"
+                self.needless.append(
+                    Needless(step, f"would {step.verb} {who}, which {verb} been down since step {since}")
+                )
                 continue
             self._forget(names, lambda known: known is _Sure.UP)
             self._known.update(dict.fromkeys(names or (), step))
@@ -219,7 +221,7 @@ class _Order:
         for name in (name for names in groups for name in names or ()):
             known = self._known[name]
             if isinstance(known, Step):
-                why = f"would restart nothing: {name} is down since step {known.index + 1}"
+                why = f"would restart nothing: {name} has been down since step {known.index + 1}"
                 self.needless.append(Needless(step, why))
         for names in groups:
             self._forget(names, lambda known: known is _Sure.UP)
@@ -258,7 +260,7 @@ class _Order:
                 later = _later(self._scenario, names[0])
                 self._reader.error(
                     "E130",
-                    f"step {step.index + 1} would {step.verb} {text_of(term)}, which {otherwise} then",
+                    f"step {step.index + 1} would {step.verb} {text_of(term)}, which {otherwise} at that time",
                     place,
                     path=path,
                     label="steps are ordered by time, not by position" if later else remedy,
@@ -348,11 +350,11 @@ def _report(topic: TopicSpec, steps: Sequence[Step], reader: Reader) -> None:
     before: Step | None = None
     for step in steps:
         makes = isinstance(step.payload, MakeTopic)
-        who = "its first time" if step.times > 1 else None
+        who = "its first firing" if step.times > 1 else None
         if before is not None and isinstance(before.payload, MakeTopic) == makes:
             who = f"step {before.index + 1}"
         if who is not None:
-            verb, done = ("make", "made") if makes else ("delete", "deleted")
+            verb, done = ("create", "created") if makes else ("delete", "deleted")
             title = f"step {step.index + 1} would {verb} the topic `{topic.name}`, which {who} has {done}"
             path = f"{path_of(step)}.{step.verb}"
             reader.error("E130", title, reader.places.get(path) or reader.places[path_of(step)], path=path)

@@ -126,7 +126,7 @@ def renamed(scope: Scope, verb: str, value: Node) -> str | None:
     if not problems.any_error:
         return None
     label = problems.sorted()[0].label
-    for word in ("write", "such as"):
+    for word in ("write", "for example"):
         if label.startswith((f"{word} [", f"{word} {{")):
             return f"{word} `{verb}: {label.removeprefix(word).strip()}`"
     meant = value_meant(scope, verb, value)

@@ -28,21 +28,21 @@ from scenarios.language.verbs.every import VERBS
 
 STEPS_MAX = 2_000
 TIMES_MAX = 10_000
-_TRANSACTIONS = "a producer with `transaction: {records: 10}` begins and ends them by itself"
-_SEQUENCE = "no step waits for the one before: each has its time since the start of the run, such as `at: 10.5s`"
-_READERS = "a consumer of `workloads` reads by itself: `c1r: {kind: consumer, topic: t}`"
-_TCP = "a connection is TCP: nothing in it is doubled or reordered; `loss` and `latency` delay it"
+_TRANSACTIONS = "a producer with `transaction: {records: 10}` begins and ends transactions by itself"
+_SEQUENCE = "steps do not wait for each other: give each its time since the start of the run, such as `at: 10.5s`"
+_READERS = "a consumer in `workloads` reads by itself: `c1r: {kind: consumer, topic: t}`"
+_TCP = "TCP never duplicates or reorders data; use `loss` or `latency` to delay messages"
 _WAITS = dict.fromkeys(("wait", "sleep"), _SEQUENCE)
 _NO_VERBS = {
     **_WAITS,
     **dict.fromkeys(("begin_transaction", "commit_transaction", "commit", "transaction"), _TRANSACTIONS),
-    "rebalance": "a group rebalances when a member comes or goes: `stop: m1`",
-    "fence": "a broker is fenced when it is cut off from the controller, or down",
-    "isolate": "`partition` names every side: `partition: [[b1], [b2, b3, c1]]`",
-    "unfence": "a broker is unfenced when the controller hears from it again",
-    "isr": "`check: {state: {t-0: {isr: [b1, b2]}}}` tests it, `set_config` changes min.insync.replicas",
-    "alter_topic": "`set_config: {topic: t, config: {...}}`, or `create_partitions: {topic: t, count: 6}`",
-    "commit_offsets": "members of a group commit by themselves; `reset_offsets` moves what they committed",
+    "rebalance": "a group rebalances when a member joins or leaves: write `stop: m1`",
+    "fence": "the controller fences a broker that is down or cut off from it",
+    "isolate": "list every side in `partition`: `partition: [[b1], [b2, b3, c1]]`",
+    "unfence": "the controller unfences a broker when it hears from the broker again",
+    "isr": "test the ISR with `check: {state: {t-0: {isr: [b1, b2]}}}`; set min.insync.replicas with `set_config`",
+    "alter_topic": "use `set_config: {topic: t, config: {...}}`, or `create_partitions: {topic: t, count: 6}`",
+    "commit_offsets": "members of a group commit by themselves; use `reset_offsets` to change committed offsets",
     **dict.fromkeys(("consume", "poll", "subscribe", "read"), _READERS),
     **dict.fromkeys(("duplicate", "reorder"), _TCP),
 }
@@ -93,7 +93,10 @@ def _read_step(scope: Scope, index: int, node: Node, path: str) -> Step | None:
         reader.error("E111", title, node.place, path=path, label=f"write {{{meant}}}" if meant else label or "")
         return None
     verb = next((key for key in node.entries if key in VERBS), None)
-    known_as = (f"help: a step has one verb: {', '.join(VERBS)}", f"help: and beside it: {', '.join(MODIFIERS)}")
+    known_as = (
+        f"help: a step has one verb: {', '.join(VERBS)}",
+        f"help: and these keys beside the verb: {', '.join(MODIFIERS)}",
+    )
     if _reads_as_another(scope, node, path, what, verb, known_as):
         return None
     beside = {**_NO_VERBS, **_without_verb(node)} if verb is None else {**_WAITS, **VERBS[verb].beside}
@@ -140,7 +143,11 @@ def _reads_as_another(
     else:
         meant = step_meant(scope, node, "" if "at" in node.entries or "when" in node.entries else "10.5s")
         is_rest = verb is not None and node.entries[first][0].place.line == node.entries[verb][0].place.line
-        unclear = f"the comma ends the value of `{verb}`: a list has brackets, a key a value" if is_rest else None
+        unclear = (
+            f"the comma ends the value of `{verb}`: put a list in brackets, and give each key a value"
+            if is_rest
+            else None
+        )
         label = unclear if meant is None else f"write `{meant}`"
     if label is not None:
         title, place = f"unknown field `{first}` in {what}", node.entries[first][0].place
@@ -155,7 +162,7 @@ def _without_verb(node: Mapping) -> dict[str, str]:
     times = {key: f"write `at: {key}`, and the verb as a key: `kill: b1`" for key in entries if parse_time(key)}
     texts = [value.text for _, value in entries.values() if isinstance(value, Scalar)]
     verb = next((text for text in texts if text in VERBS), None)
-    return times or ({} if verb is None else dict.fromkeys(entries, f"a verb is a key: `{verb}: ...`"))
+    return times or ({} if verb is None else dict.fromkeys(entries, f"write the verb as a key: `{verb}: ...`"))
 
 
 def _read_trigger(scope: Scope, fields: Fields) -> At | When | None:
@@ -209,7 +216,7 @@ def _read_payload(scope: Scope, fields: Fields) -> Payload | None:
             f"{fields.what} has two verbs, `{verbs[0]}` and `{verbs[1]}`",
             fields.key_place(verbs[1]),
             path=f"{fields.path}.{verbs[1]}",
-            label=VERBS[verbs[0]].beside.get(verbs[1], "put it into another step"),
+            label=VERBS[verbs[0]].beside.get(verbs[1], f"move `{verbs[1]}` to another step"),
         )
     found = fields.get(verbs[0])
     assert found is not None
@@ -269,8 +276,8 @@ def only_answered_from_the_trace(node: Node) -> Node:
 def read_questions(scope: Scope, node: Node, path: str) -> tuple[ScenarioQuestion, ...]:
     items = scope.reader.items(node, path, "`questions`")
     if len(items) > QUESTIONS_MAX:
-        title = f"{len(items)} questions; at most {QUESTIONS_MAX} are allowed"
-        scope.reader.error("E140", title, items[QUESTIONS_MAX][0].place, path=path, label="drop this one")
+        title = f"the scenario has {len(items)} questions; at most {QUESTIONS_MAX} are allowed"
+        scope.reader.error("E140", title, items[QUESTIONS_MAX][0].place, path=path, label="drop this question")
         return ()
     return tuple(_question(scope, item, item_path) for item, item_path in items)
 
@@ -278,7 +285,7 @@ def read_questions(scope: Scope, node: Node, path: str) -> tuple[ScenarioQuestio
 def _question(scope: Scope, node: Node, path: str) -> ScenarioQuestion:
     fields = scope.reader.fields(node, path, "a question", _FIELDS, {"ask": '"Who leads t-0 now?"'})
     _one_of(fields, "at", "before", "write `at: 10s`, or `before: leader_elected`")
-    _one_of(fields, "answer", "answer_from", "write one of `choices`, or `answer_from: {leader: t-0}`")
+    _one_of(fields, "answer", "answer_from", "write `answer: ...`, or `answer_from: {leader: t-0}`")
     choices = fields.read("choices", lambda n, p: _choices(scope, n, p), ())
     answer = _short_text(fields, "answer")
     _written_answer(fields, choices, answer)
@@ -295,7 +302,7 @@ def _question(scope: Scope, node: Node, path: str) -> ScenarioQuestion:
 
 def _one_of(fields: Fields, one: str, other: str, label: str) -> None:
     if (one in fields) == (other in fields):
-        title = f"{fields.what} needs exactly one of `{one}`, `{other}`"
+        title = f"{fields.what} needs exactly one of `{one}` and `{other}`"
         place = fields.key_place(other) if one in fields else fields.place
         fields.reader.error("E105", title, place, path=fields.path, label=label)
 
@@ -304,15 +311,15 @@ def _written_answer(fields: Fields, choices: tuple[str, ...], answer: str | None
     reader, path = fields.reader, fields.path
     if answer is None:
         if "choices" in fields:
-            label = "drop them, or write `answer`"
-            title = "`choices` belong to a written `answer`: those of `answer_from` come from the trace"
+            label = "drop `choices`, or add `answer`"
+            title = "`choices` needs `answer`; with `answer_from`, the choices come from the trace"
             reader.error("E105", title, fields.key_place("choices"), path=f"{path}.choices", label=label)
         return
     if "because" not in fields:
-        title = f"missing `because` in {fields.what}: a written answer gives its reason"
+        title = f"missing `because` in {fields.what}: `answer` needs a reason"
         reader.error("E105", title, fields.place, path=path, label="add `because: ...`")
     if answer not in choices:
-        label = f"one of: {', '.join(choices)}" if choices else "add `choices: [..., ...]`"
+        label = f"choose one of {', '.join(choices)}" if choices else "add `choices: [..., ...]`"
         reader.error("E110", "`answer` is not one of `choices`", fields.key_place("answer"), path=path, label=label)
 
 
@@ -320,8 +327,8 @@ def _choices(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     items = scope.reader.items(node, path, "`choices`")
     found = tuple(_bounded(scope, item, item_path, "a choice") for item, item_path in items[: CHOICES_MAX + 1])
     if not 2 <= len(items) <= CHOICES_MAX or len(set(found)) < len(found):
-        title = f"`choices` are 2 to {CHOICES_MAX} different texts"
-        scope.reader.error("E112", title, node.place, path=path, label=f"here are {len(items)}")
+        title = f"`choices` must be 2 to {CHOICES_MAX} different texts"
+        scope.reader.error("E112", title, node.place, path=path, label=f"the list has {len(items)}")
     return found
 
 
@@ -343,11 +350,11 @@ def _answer_from(scope: Scope, node: Node, path: str) -> AnswerFromTrace | None:
     kinds = [kind for kind in ANSWER_KINDS if kind in fields]
     if len(kinds) != 1:
         title = f"`answer_from` needs exactly one of {', '.join(f'`{kind}`' for kind in ANSWER_KINDS)}"
-        scope.reader.error("E105", title, node.place, path=path, label="such as {leader: t-0}")
+        scope.reader.error("E105", title, node.place, path=path, label="for example {leader: t-0}")
         return None
     declared = ANSWER_KINDS[kinds[0]]
     if "by" in fields and not declared.has_moment:
-        title = f"`{kinds[0]}` is judged at the end of the run"
+        title = f"`{kinds[0]}` is always judged at the end of the run"
         scope.reader.error("E110", title, fields.key_place("by"), path=f"{path}.by", label="drop `by`")
     found = fields.get(kinds[0])
     assert found is not None

@@ -67,7 +67,7 @@ class Override:
         self.problems = problems
         self.path, equals, value = text.partition("=")
         if not equals or not self.path.strip():
-            self._refuse("`--set` needs path=value", 0, label="such as seed=7")
+            self._refuse("`--set` needs path=value", 0, label="for example seed=7")
             self.value: Node | None = None
             return
         # Blanks instead of the path keep the columns of the whole text.
@@ -108,13 +108,13 @@ class Override:
         if isinstance(node, Sequence):
             return self._put_in_sequence(node, start)
         rest = self.path[start:]
-        self._refuse(f"nothing lies below a plain value: `{rest}`", start, len(rest))
+        self._refuse(f"the value here is not a mapping or list, so it has no `{rest}`", start, len(rest))
         return node
 
     def _put_in_sequence(self, node: Sequence, start: int) -> Node:
         head = self.path[start:].split(".", 1)[0]
         if not head.isascii() or not head.isdigit() or not 1 <= int(head[:9]) <= len(node.items):
-            title = f"`{head}` is not a position in a list of {len(node.items)}"
+            title = f"`{head}` is not a position in this list"
             self._refuse(title, start, len(head), f"positions count from 1 to {len(node.items)}")
             return node
         items = list(node.items)
@@ -130,9 +130,11 @@ class Override:
         if known is None and key != rest and key not in _CREATABLE:
             suggestion = did_you_mean(key, node.entries)
             label = (
-                f"did you mean `{suggestion}`?" if suggestion else f"there are {', '.join(node.entries) or 'no keys'}"
+                f"did you mean `{suggestion}`?"
+                if suggestion
+                else f"the keys here are: {', '.join(node.entries) or 'none'}"
             )
-            self._refuse(f"no `{key}` in this place", start, len(key), label, suggestion)
+            self._refuse(f"there is no key `{key}` here", start, len(key), label, suggestion)
             return node
         key_node, value = known or (Scalar(place, key), Mapping(place))
         return Mapping(node.place, {**node.entries, key: (key_node, self._put(value, start + len(key) + 1, key))})

@@ -139,7 +139,7 @@ COUNTED = ("consumer", "share_consumer")
 _KINDS = ("producer", *COUNTED, "transform")
 _of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
 A_MEMBER = (
-    "help: `kind: consumer` reads all by itself; a member reads its share and writes `to` a topic, as in",
+    "help: `kind: consumer` reads all partitions alone; a group member reads its share and writes `to` a topic:",
     "help: m1: {kind: transform, topic: t, to: out, config: {group.id: g}}",
 )
 KEYS_OF_MEMBERS = {key: MEMBERS for key in (*_of_members, "to") if key not in _of_consumers}
@@ -149,13 +149,13 @@ OTHER_KINDS = {
     "idempotent_producer": "write `kind: producer` and `config: {enable.idempotence: true}`",
 }
 """Common names of clients that are not values of `kind`, each with advice on what to write."""
-_MANY = "`rate` and `stop` bound a producer; a step sends so many: `produce: {from: p1, count: 10}`"
+_MANY = "limit a producer by `rate` and `stop`, or send records in a step: `produce: {from: p1, count: 10}`"
 
 
 NOT_PLAYED = {
-    "streams": "a copy of one topic into another, exactly once or not, is `kind: transform`",
-    "connect": "a copy of one topic into another is `kind: transform`",
-    "mirror_maker": "there is one cluster; a copy within it is `kind: transform`",
+    "streams": "use `kind: transform` to copy one topic into another, exactly once or not",
+    "connect": "use `kind: transform` to copy one topic into another",
+    "mirror_maker": "a scenario has only one cluster; use `kind: transform` to copy within it",
 }
 """Kinds of Kafka clients that the language lacks, each with an alternative."""
 
@@ -236,7 +236,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         or (TransactionPattern(1) if config.get("transactional.id") else None),
     )
     if workload.transaction is not None and not config.get("transactional.id"):
-        label = "give it one, as in `config: {transactional.id: orders}`"
+        label = "add `config: {transactional.id: orders}`"
         place = fields.key_place("transaction")
         reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.transaction", label=label)
     scope.producers[name] = topic
@@ -256,15 +256,16 @@ def _check_share_consumer(scope: Scope, workload: Workload, fields: Fields) -> N
     reader, path, what = scope.reader, fields.path, f"share_consumer `{workload.name}`"
     place = reader.places[path]
     if scope.release < SHARE_GROUPS_SINCE:
-        label = f"take `profile: {first_era(SHARE_GROUPS_SINCE)}` or a later one"
+        label = f"use `profile: {first_era(SHARE_GROUPS_SINCE)}` or later"
         reader.error("E120", "share groups need Kafka 4.2 or later", place, path=path, label=label)
     if not workload.config.get("group.id"):
-        label = "give it one, as in `config: {group.id: jobs}`"
+        label = "add `config: {group.id: jobs}`"
         reader.error("E126", f"{what} has no `group.id`", place, path=f"{path}.config", label=label)
     if workload.config.get("share.acknowledgement.mode") != EXPLICIT:
         for key in ("release", "reject"):
             if key in fields:
-                title, label = f"{what} accepts all records", f"give it `share.acknowledgement.mode: {EXPLICIT}`"
+                title = f"{what} accepts all records, so `{key}` has no effect"
+                label = f"add `share.acknowledgement.mode: {EXPLICIT}` to `config`"
                 reader.error("E126", title, fields.key_place(key), path=f"{path}.{key}", label=label)
 
 
@@ -296,7 +297,7 @@ def _read_keys(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     if not isinstance(node, Sequence):
         return (TEXT.read(Given(scope, node, path, "`key`")),)
     if not node.items:
-        label = "such as [k1, k2]"
+        label = "for example [k1, k2]"
         scope.reader.error("E105", "the list `key` is empty", node.place, path=path, label=label)
     return tuple(
         TEXT.read(Given(scope, item, item_path, "a key")) for item, item_path in scope.reader.items(node, path, "`key`")
@@ -338,23 +339,23 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         process_us=fields.time("process", 0),
     )
     if not config.get("group.id"):
-        label = "give it one, as in `config: {group.id: billing}`"
+        label = "add `config: {group.id: billing}`"
         reader.error("E126", f"{what} has no `group.id`", reader.places[path], path=f"{path}.config", label=label)
     _check_group_config(reader, config, path)
     if workload.offsets == "in-transaction" and not transactional:
-        label = "give it one, as in `config: {transactional.id: billing-1}`"
+        label = "add `config: {transactional.id: billing-1}`"
         place = fields.key_place("offsets")
         reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.offsets", label=label)
     if commits_by_itself and workload.offsets != "auto":
-        title = f"{what} would commit twice: `enable.auto.commit: true` leaves it to its consumer"
+        title = f"{what} would commit twice: with `enable.auto.commit: true`, its consumer commits"
         place = fields.key_place("offsets")
-        reader.error("E126", title, place, path=f"{path}.offsets", label="drop it, or enable.auto.commit")
+        reader.error("E126", title, place, path=f"{path}.offsets", label="drop `offsets`, or drop `enable.auto.commit`")
     if not workload.flushes and (transactional or not commits_by_itself):
-        title = f"{what} has to wait for its outputs before it commits"
-        label = "for an application with `enable.auto.commit: true` and without transactions"
+        title = f"{what} must wait for its outputs before it commits"
+        label = "drop `flush`, or use `enable.auto.commit: true` and no transactions"
         reader.error("E126", title, fields.key_place("flush"), path=f"{path}.flush", label=label)
     if workload.to in workload.topics and workload.to:
-        title = f"{what} would read what it writes"
+        title = f"{what} would read its own output"
         reader.error("E112", title, fields.key_place("to"), path=f"{path}.to")
     scope.members.append(name)
     known = ProducerConfig.keys()
@@ -396,8 +397,8 @@ def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Work
             first = first_of.setdefault(one.config.get("group.id", ""), one)
             if sorted(one.topics) != sorted(first.topics):
                 place = scope.reader.places.get(f"{path}.{one.name}", node.place)
-                title = f"`{one.name}` and `{first.name}` are in one group and read different topics"
-                label = "give both the same topics, or `group.protocol: consumer`"
+                title = f"`{one.name}` and `{first.name}` are in one group but read different topics"
+                label = "give both clients the same topics, or `group.protocol: consumer`"
                 scope.reader.error("E126", title, place, path=f"{path}.{one.name}", label=label)
 
 
@@ -446,7 +447,7 @@ def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
     if "topic" in fields:
         place, path = fields.key_place("topics"), f"{fields.path}.topics"
         scope.reader.error(
-            "E111", "`topic` and `topics` cannot be given together", place, path=path, label="drop one of them"
+            "E111", "`topic` and `topics` cannot be used together", place, path=path, label="drop one of the two"
         )
         return ()
     return fields.read("topics", lambda n, p: _read_topic_names(scope, n, p), ())
@@ -472,12 +473,12 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
     try:
         pattern = TopicPattern(text)
     except ValueError as error:
-        title, label = f"`{text[:40]}` is not a pattern of topics: {error}", f"it may have {WHAT_IT_MAY_HAVE}"
+        title, label = f"`{text[:40]}` is not a topic pattern: {error}", f"a pattern may have {WHAT_IT_MAY_HAVE}"
         scope.reader.error("E113", title, text_node.place, path=path, label=label)
         return (), ""
     topics = tuple(filter(pattern.matches, scope.topics))
     if not topics:
-        title, label = f"`{text[:40]}` describes no topic of the file", f"topics are {', '.join(scope.topics)}"
+        title, label = f"`{text[:40]}` matches no topic of the file", f"the topics are {', '.join(scope.topics)}"
         scope.reader.error("E131", title, text_node.place, path=path, label=label)
     return topics, text
 
@@ -486,7 +487,9 @@ def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     if not isinstance(node, Sequence) or not node.items:
         by_pattern = isinstance(node, Mapping) and "pattern" in node.entries
         label = (
-            "patterns are for `kind: transform`, a member of a group" if by_pattern else "such as [orders, payments]"
+            "only `kind: transform`, a member of a group, can have a pattern"
+            if by_pattern
+            else "for example [orders, payments]"
         )
         scope.reader.error("E111", "`topics` must be a list of topics", node.place, path=path, label=label)
         return ()
@@ -508,7 +511,7 @@ def _read_letters(scope: Scope, node: Node, path: str) -> str:
     if re.fullmatch(r"[a-z]{1,8}", prefix):
         return prefix
     scope.reader.error(
-        "E113", f"`prefix` cannot be `{prefix[:40]}`", node.place, path=path, label="1 to 8 lower-case letters"
+        "E113", f"`prefix` cannot be `{prefix[:40]}`", node.place, path=path, label="use 1 to 8 lower-case letters"
     )
     return ""
 
@@ -530,7 +533,7 @@ def _next_prefix(scope: Scope) -> str:
 
 def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[Node, str] | None) -> Arrival | None:
     if rate is not None and poisson is not None:
-        reader.error("E111", "`rate` and `poisson` cannot be given together", poisson[0].place, path=poisson[1])
+        reader.error("E111", "`rate` and `poisson` cannot be used together", poisson[0].place, path=poisson[1])
     found = rate or poisson
     if found is None:
         return None
@@ -538,7 +541,7 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     text = reader.text(node, path, "`rate`")
     match = _RATE.fullmatch(text)
     if match is None and _ENDLESS_RATE.fullmatch(text):
-        label = "at most 999,999,999 records a period, and one a microsecond"
+        label = "at most 999,999,999 records per period, and one per microsecond, are allowed"
         reader.error("E112", f"the rate `{shortened(text)}` is too large", node.place, path=path, label=label)
         return None
     if match is None or int(match[1]) < 1 or (match[2].isalpha() and match[2] not in _UNITS_OF_RATES):

@@ -28,7 +28,7 @@ _NODE_STATES = {
     "unfenced": "fenced: false",
 }
 """Common words for the state of a node, each with the correct key and value."""
-A_STATE = "such as {t-0: {leader: b2}} or {b1: {running: false}}"
+A_STATE = "for example {t-0: {leader: b2}} or {b1: {running: false}}"
 
 
 def one_level_up(scope: Scope, node: Node) -> dict[str, str]:
@@ -58,14 +58,14 @@ def read_state(scope: Scope, node: Node, path: str, what: str) -> StateTest:
             inner = next(iter(value.entries.items())) if isinstance(value, Mapping) and value.entries else None
             partition, (_, leaf) = inner or (_a_partition(scope), (key_node, value))
             label = f"write {{{partition}: {{{key}: {_text(leaf)}}}}}"
-            label = label if inner else f"of which partition? {label.capitalize()}"
-            scope.reader.error("E104", f"`{key}` in {what} names no partition", key_node.place, path=path, label=label)
+            label = label if inner else f"name the partition: {label}"
+            scope.reader.error("E104", f"`{key}` in {what} needs a partition", key_node.place, path=path, label=label)
         elif _is_partition(scope, key):
             partitions.append(_read_partition_test(scope, key, key_node, value, value_path))
         else:
             nodes.append(_read_node_test(scope, key_node, value, value_path))
     if node.is_nothing:
-        scope.reader.error("E105", f"{what} is empty", node.place, path=path, label="such as {t-0: {leader: b2}}")
+        scope.reader.error("E105", f"{what} is empty", node.place, path=path, label="for example {t-0: {leader: b2}}")
     return StateTest(partitions=tuple(partitions), nodes=tuple(nodes))
 
 
@@ -86,9 +86,9 @@ def _read_partition_test(scope: Scope, key: str, key_node: Scalar, node: Node, p
     given = node.entries if isinstance(node, Mapping) else {}
     continued = {name for name in given if name in scope.brokers and given[name][1].is_nothing}
     hints = {name: f"write `{name}: {{{key}: {{leo: ...}}}}`, beside `{key}`" for name in scope.brokers}
-    hints |= dict.fromkeys(continued, "a list has brackets: write `isr: [b1, b2]`")
+    hints |= dict.fromkeys(continued, "put a list in brackets: `isr: [b1, b2]`")
     is_broker = _text(node) in (*scope.brokers, "none")
-    example = f"write {{leader: {_text(node)}}}" if is_broker else "such as {leader: b2, hw: 10}"
+    example = f"write {{leader: {_text(node)}}}" if is_broker else "for example {leader: b2, hw: 10}"
     fields = reader.fields(node, path, f"the state of `{key}`", PARTITION_FIELDS, elsewhere=hints, example=example)
 
     return PartitionTest(
@@ -107,7 +107,7 @@ def _read_members(scope: Scope, node: Node, path: str, what: str) -> Selector:
     is_number = isinstance(node, Scalar) and (node.text.isdigit() or bounds_meant(node.text) is not None)
     if not is_number and not isinstance(node, Mapping):
         return scope.selector(node, path, what, BROKER)
-    title = f"{what} is a set of brokers, not their number"
+    title = f"{what} must be a set of brokers, not a number"
     label = f"write its members, such as [{', '.join(scope.brokers[:2])}]"
     scope.reader.error("E125", title, node.place, path=path, label=label)
     return NO_NODES
@@ -120,7 +120,7 @@ def _read_node_test(scope: Scope, key_node: Scalar, node: Node, path: str) -> No
     running = fenced = None
     replicas: list[ReplicaTest] = []
     spoken = _NODE_STATES.get(node.text.lower(), "") if isinstance(node, Scalar) else ""
-    example = f"write {{{spoken}}}" if spoken else "such as {running: false} or {t-0: {leo: 10}}"
+    example = f"write {{{spoken}}}" if spoken else "for example {running: false} or {t-0: {leo: 10}}"
     for key, inner_key, value, value_path in reader.entries(node, path, what, example):
         if key == "running":
             running = reader.boolean(value, value_path, "`running`")
@@ -140,7 +140,7 @@ def _read_node_test(scope: Scope, key_node: Scalar, node: Node, path: str) -> No
 def _read_replica_test(scope: Scope, key: str, key_node: Scalar, node: Node, path: str) -> ReplicaTest:
     reader = scope.reader
     partition = scope.partition_of(key, key_node.place, path)
-    example = f"write {{leo: {_text(node)}}}" if _text(node).isdigit() else "such as {leo: 10}"
+    example = f"write {{leo: {_text(node)}}}" if _text(node).isdigit() else "for example {leo: 10}"
     fields = reader.fields(node, path, f"the replica of `{key}`", _REPLICA_FIELDS, example=example)
 
     return ReplicaTest(
@@ -154,7 +154,7 @@ def _read_replica_test(scope: Scope, key: str, key_node: Scalar, node: Node, pat
 
 def read_records(scope: Scope, node: Node, path: str) -> tuple[RecordsTest, ...]:
     """Read sets of records, such as `{acked: r0..r19, lost: none, missing: {at_least: r10..r14}}`."""
-    fields = scope.reader.fields(node, path, "`records`", RECORD_KINDS, example="such as {lost: none}")
+    fields = scope.reader.fields(node, path, "`records`", RECORD_KINDS, example="for example {lost: none}")
     found = ((kind, fields.get(kind)) for kind in RECORD_KINDS)
     return tuple(_read_records_test(scope, kind, *value) for kind, value in found if value is not None)
 
@@ -175,18 +175,20 @@ def _count_meant(text: str) -> str | None:
     return f"{{count: {bounds}}}" if bounds else None
 
 
-_NO_SHARE = "write r0..r19 or {count: {at_least: 18}}; `failed: none, unknown: none` says that all are acked"
+_NO_SHARE = "write r0..r19 or {count: {at_least: 18}}; if all are acked, write `failed: none, unknown: none`"
 
 
 def _read_records_test(scope: Scope, kind: str, node: Node, path: str) -> RecordsTest:
     what = f"`{kind}`"
     meant = _count_meant(node.text) if isinstance(node, Scalar) else None
     if meant is not None:
-        title = f"{what} is a set of records, not their number"
+        title = f"{what} must be a set of records, not a number"
         scope.reader.error("E124", title, node.place, path=path, suggestion=meant)
         return RecordsTest(kind=kind)
     if isinstance(node, Scalar) and (node.text.lower() in ("all", "every") or node.text.endswith("%")):
-        scope.reader.error("E124", f"{what} is a set of records, not a share", node.place, path=path, label=_NO_SHARE)
+        scope.reader.error(
+            "E124", f"{what} must be a set of records, not a share", node.place, path=path, label=_NO_SHARE
+        )
         return RecordsTest(kind=kind)
     if not isinstance(node, Mapping):
         names = scope.records(node, path, what)
@@ -203,12 +205,12 @@ def _read_records_test(scope: Scope, kind: str, node: Node, path: str) -> Record
 def read_logs(scope: Scope, node: Node, path: str) -> tuple[LogTest, ...]:
     """Read logs: `{t-0: "r0..r9"}` for the leader's, `{t-0: {b1: "r0", b2: "r0, r2"}}` for those of single brokers."""
     tests: list[LogTest] = []
-    example = f"such as {{{_a_partition(scope)}: r0..r9}}"
+    example = f"for example {{{_a_partition(scope)}: r0..r9}}"
     for key, key_node, value, value_path in scope.reader.entries(node, path, "`logs`", example):
         parts = value.entries.items() if isinstance(value, Mapping) else [(key, (key_node, value))]
         wrong = [(at.place, line) for name, (at, inner) in parts if (line := _log_meant(scope, key, name, inner))]
         for place, line in wrong:
-            title = "`logs` has sets of records by partition, or by partition and broker"
+            title = "`logs` must have sets of records by partition, or by partition and broker"
             scope.reader.error("E124", title, place, path=value_path, label=f"write `{line}`")
         if wrong:
             continue

@@ -44,10 +44,13 @@ class ConfigFiles:
         if text is None:
             file = self._inside(name)
             if file is None:
-                why = "a name below the folder of the scenario, such as server.properties"
+                why = "name a file below the folder of the scenario, such as server.properties"
                 title = f"`config_file` cannot be `{name[:80]}`"
                 if self.folder is None:
-                    title, why = "`config_file` needs a scenario that is a file", "paste its lines below `config: |`"
+                    title, why = (
+                        "`config_file` works only in a scenario file",
+                        "paste the lines of the file below `config: |`",
+                    )
                 refuse("E101", title, why)
                 return None
             found = Problems()
@@ -57,7 +60,7 @@ class ConfigFiles:
             if text is None:
                 return None
             if advice := described(text):
-                refuse("E111", f"`{name}` is the output of `--describe`", advice)
+                refuse("E111", f"`{name}` is the output of `--describe`, not a properties file", advice)
                 return None
             self.texts[name] = text
         mapping = properties(text, SourceText.of(self._shown(name), text))

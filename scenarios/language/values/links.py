@@ -21,7 +21,7 @@ Sides = tuple[Selector, Selector]
 def read_sides(scope: Scope, node: Node, path: str) -> Sides | None:
     """Read two sides `[A, B]`, each a node, a list or a selector. Return None if there are not two."""
     meant = sides_meant(scope, node)
-    label = f"write {meant}" if meant else "such as [b1, [b2, b3]]"
+    label = f"write {meant}" if meant else "for example [b1, [b2, b3]]"
     items = scope.reader.items(node, path, "`between`", label)
     if len(items) != 2:
         if is_short_list(node):
@@ -84,7 +84,9 @@ def read_delay(reader: Reader, node: Node, path: str, what: str) -> Delay:
     kinds = [kind for kind in ("constant", "uniform", "exponential") if kind in fields]
     if len(kinds) != 1:
         if all(key in DELAY_KEYS for key in node.entries):  # An unknown key was reported already.
-            reader.error("E105", f"{what} needs one of constant, uniform, exponential", node.place, path=path)
+            reader.error(
+                "E105", f"{what} needs exactly one of `constant`, `uniform`, `exponential`", node.place, path=path
+            )
         return DEFAULT_LATENCY
     if "least" in fields and kinds[0] != "exponential":
         reader.error(

@@ -254,13 +254,13 @@ class Reader:
         """Yield (key, key node, value, path) of a mapping with arbitrary keys.
 
         Args:
-            example: the shortest possible value of a key, for messages; or advice that begins with `such as`.
+            example: the shortest possible value of a key, for messages; or advice that begins with `for example`.
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return
         if not isinstance(node, Mapping):
             label = _as_mapping(node, example) if isinstance(node, SequenceNode) else ""
-            label = example if example.startswith(("such as ", "write ")) else label
+            label = example if example.startswith(("for example ", "write ")) else label
             self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path, label=label)
             return
         for key, (key_node, value) in node.entries.items():
@@ -332,8 +332,8 @@ class Reader:
                 node.place,
                 path=path,
                 suggestion=suggestion,
-                label="" if suggestion else f"one of: {', '.join(choices)}",
-                notes=[f"help: one of {', '.join(choices)}"] if suggestion else [],
+                label="" if suggestion else f"choose one of {', '.join(choices)}",
+                notes=[f"help: choose one of {', '.join(choices)}"] if suggestion else [],
             )
         return choices[0]
 
@@ -350,7 +350,7 @@ class Reader:
             f"{what} cannot be `{text[:80]}`",
             place,
             path=path,
-            label="lower-case letters, digits and dashes, at most 60",
+            label="use at most 60 lower-case letters, digits and dashes",
         )
         return False
 
@@ -462,11 +462,13 @@ class Reader:
                 fields.read(key, lambda n, p: self.integer(n, p, what, low), None) for key in ("at_least", "at_most")
             ]
             if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
-                self.error("E112", f"{what}: at_least {bounds[0]} is above at_most {bounds[1]}", node.place, path=path)
+                self.error(
+                    "E112", f"{what}: `at_least` {bounds[0]} is above `at_most` {bounds[1]}", node.place, path=path
+                )
             return NumberTest(bounds[0], bounds[1])
         meant = bounds_meant(node.text) if isinstance(node, Scalar) else None
         if meant is not None:
-            title = f"{what} must be a whole number or have bounds, not {kind_of(node)}"
+            title = f"{what} must be a whole number or a mapping with bounds, not {kind_of(node)}"
             self.error("E111", title, node.place, path=path, label=f"write {meant}")
             return NumberTest(low, low)
         number = self.integer(node, path, what, low)
@@ -477,7 +479,7 @@ class Reader:
         items = self.items(node, path, what)
         if len(items) != 2:
             if isinstance(node, SequenceNode):
-                self.error("E111", f"{what} must be two times, such as [45s, 46s]", node.place, path=path)
+                self.error("E111", f"{what} must be a list of two times, such as [45s, 46s]", node.place, path=path)
             return TimeTest()
         low, high = (self.time(item, item_path, what) for item, item_path in items)
         if low > high:
@@ -498,9 +500,9 @@ class Reader:
                 if other in fields:
                     self.error(
                         "E111",
-                        f"`{other}` and `{between}` cannot be given together in {fields.what}",
+                        f"`{other}` and `{between}` cannot be used together in {fields.what}",
                         fields.key_place(other),
-                        label=f"`{between}` has both bounds",
+                        label=f"drop it: `{between}` has both bounds",
                         path=f"{fields.path}.{other}",
                     )
             node, path = fields.get(between) or (fields.node, fields.path)
@@ -527,7 +529,7 @@ class Reader:
         if isinstance(above, Scalar) and "=" in above.text:
             pasted = pasted_properties(above)
             if pasted is None:
-                lines = "write `config: |` above lines of a .properties file, each indented"
+                lines = "write `config: |`, and indent the lines of the .properties file below it"
                 label = described(above.text) or lines
                 self.error("E111", f"{fields.what}: `config` must be a mapping", above.place, label=label, path=path)
             above = pasted or Mapping(above.place)
@@ -674,8 +676,8 @@ def _as_mapping(node: SequenceNode, example: str) -> str:
         if _PLAIN_NAME.fullmatch(name):
             shown.append(f"{name}: {value[:40]}")
     if not shown or len(shown) < len(node.items[:2]):
-        return "one key for each, with its settings below it"
-    return f"write {{{', '.join(shown)}{', ...' if len(node.items) > len(shown) else ''}}}: no list, one key for each"
+        return "use one key for each item, with its settings below it"
+    return f"write {{{', '.join(shown)}{', ...' if len(node.items) > len(shown) else ''}}}, not a list"
 
 
 def parse_time(text: str, *, hours: bool = False) -> tuple[int, bool] | None:

@@ -36,7 +36,7 @@ LINK_END = "an end of a link"
 """A node, or a connected external client. Steps can affect the network of an external client and nothing else."""
 SHOWN_CLIENTS_MAX = 20
 _NUMBERED = re.compile(r"(?:b|broker|node|kafka|server)?[-_ ]?(\d{1,4})", re.ASCII | re.IGNORECASE)
-_SUCH_AS = "such as b1, leader(t-0) or rack(A)"
+_SUCH_AS = "for example b1, leader(t-0) or rack(A)"
 _ANY = ("any", "one", "random", "some")
 """Words with which users ask for a random node, which the language does not have."""
 NO_PARTITION = TopicPartition("", 0)
@@ -109,7 +109,7 @@ class Scope:
         # If the name was refused, or nothing of its kind could be read, an error was reported already.
         follows = name in self.refused or (not known and not self.refused and self.reader.problems.any_error)
         suggestion = meant or did_you_mean(name, known)
-        notes = [f"help: there are {', '.join(known)}"] if known else []
+        notes = [f"help: known names are {', '.join(known)}"] if known else []
         label = "" if suggestion else label
         self.reader.error(
             "E131", title, place, path=path, suggestion=suggestion, label=label, notes=notes, follows=follows
@@ -127,8 +127,8 @@ class Scope:
 
     def _check_outsider(self, name: str, place: Place, path: str, what: str) -> None:
         if what != LINK_END:
-            label = "cut, latency, bandwidth, loss, hold and reset_peer can be done to it"
-            title = f"`{name}` is a client from outside: only its network can be broken"
+            label = "use cut, latency, bandwidth, loss, hold or reset_peer"
+            title = f"`{name}` is an external client: a step can affect only its network"
             self.reader.error("E125", title, place, path=path, label=label)
         elif name not in self.outsiders:
             title = f"no client `{name}` has connected"
@@ -159,7 +159,7 @@ class Scope:
                 f"`{partition.topic}` has no partition {partition.partition}",
                 place,
                 path=path,
-                label=f"it has {count}: 0 to {count - 1}" if count > 1 else "it has one: 0",
+                label=f"it has partitions 0 to {count - 1}" if count > 1 else "it has only partition 0",
             )
 
     def partition(self, node: Node, path: str, what: str) -> TopicPartition:
@@ -194,7 +194,7 @@ class Scope:
             title = f"{what} must be a node or a list of nodes, not {kind_of(node)}"
             meant = _as_selector(node)
             others = isinstance(node, MappingNode) and len(node.entries) > 1
-            label = f"write {meant or 'b1'} here, and other keys beside the verb" if others else ""
+            label = f"write {meant or 'b1'} here, and put other keys beside the verb" if others else ""
             label = label if label or meant else _SUCH_AS
             self.reader.error("E125", title, node.place, path=path, suggestion=meant, label=label)
             return NO_NODES
@@ -240,7 +240,7 @@ class Scope:
                 place,
                 path=path,
                 suggestion=suggestion,
-                label="" if suggestion else f"some step needs `as: {name}`",
+                label="" if suggestion else f"add `as: {name}` to an earlier step",
             )
         elif of == BROKER and term.kind in ("controller", "clients"):
             self.reader.error("E125", f"`{text_of(term)}` is not a broker", place, path=path)

@@ -206,10 +206,10 @@ FIELD_SYNONYMS: dict[str, str] = {
 }
 
 
-_ACLS = "ACLs and users are those of a live cluster: `highwater serve --authorize`"
-_SHARE_GROUPS = "share groups (KIP-932) are not played"
-_LOG_DIRS = "a replica stays in its log directory; `reassign` moves it to another broker"
-_ROLES = "a cluster has its brokers and controllers from the start; `stop` at 0s and `start` later come close"
+_ACLS = "scenarios have no ACLs or users; `highwater serve --authorize` has them"
+_SHARE_GROUPS = "only members of share groups are supported: `kind: share_consumer`"
+_LOG_DIRS = "a replica cannot change its log directory; `reassign` moves it to another broker"
+_ROLES = "all brokers and controllers exist from the start; use `stop` at 0s and a later `start` instead"
 NOT_PLAYED: dict[str, str] = {
     "acls": _ACLS,
     "create_acls": _ACLS,
@@ -227,15 +227,15 @@ NOT_PLAYED: dict[str, str] = {
     "alter_replica_log_dirs": _LOG_DIRS,
     "move_replica": _LOG_DIRS,
     "add_broker": _ROLES,
-    "remove_broker": f"{_ROLES}; `unregister_broker` forgets one",
-    "remove_members": "stop the members instead; a static one leaves its group after its session timeout",
+    "remove_broker": f"{_ROLES}; `unregister_broker` removes a registration",
+    "remove_members": "stop the members instead; a static member leaves its group after its session timeout",
     "alter_credentials": _ACLS,
     "upgrade": "brokers keep the release of `profile`; `update_features` raises the levels of features",
     "upgrade_broker": "brokers keep the release of `profile`; `update_features` raises the levels of features",
-    "migrate_to_kraft": "a cluster keeps its control plane: `profile` chooses ZooKeeper or KRaft",
-    "tiered_storage": "logs are local",
-    "remote_storage": "logs are local",
-    "schema_registry": "values have no schema; `key.serializer` and its kin of a client may fail",
+    "migrate_to_kraft": "a cluster cannot change its control plane; choose ZooKeeper or KRaft with `profile`",
+    "tiered_storage": "all logs are local",
+    "remote_storage": "all logs are local",
+    "schema_registry": "values have no schema; a serializer of a client can fail (`key.serializer`)",
 }
 """Features of Kafka that the language lacks, in lower case with underscores, each with the nearest alternative."""
 
@@ -260,7 +260,7 @@ _CONFIG_OF: dict[str, type[Config]] = {
 }
 
 
-MEMBERS = "members of groups are `kind: transform`"
+MEMBERS = "write a group member as `kind: transform`"
 
 
 def of_others(schema: type[Config]) -> Mapping[str, str]:
@@ -274,13 +274,13 @@ def _owners() -> Mapping[str, str]:
     of_producers, of_consumers = set(ProducerConfig.keys()), set(ConsumerConfig.keys())
     hints: dict[str, str] = {}
     for keys, hint in (
-        (of_producers & of_consumers, "clients: it belongs under `workloads.NAME.config`"),
-        (of_producers, "producers: it belongs under `workloads.NAME.config`"),
-        (of_consumers, "consumers: it belongs under `workloads.NAME.config`"),
+        (of_producers & of_consumers, "clients: put it under `workloads.NAME.config`"),
+        (of_producers, "producers: put it under `workloads.NAME.config`"),
+        (of_consumers, "consumers: put it under `workloads.NAME.config`"),
         (GroupConsumerConfig.keys(), f"consumers: {MEMBERS}"),
-        (ShareConsumerConfig.keys(), "consumers: those of share groups are `kind: share_consumer`"),
-        (TopicConfig.keys(), "topics: it belongs under `topics.NAME.config`"),
-        (BrokerConfig.keys(), "brokers: it belongs under `cluster.config`"),
+        (ShareConsumerConfig.keys(), "consumers: write a share group member as `kind: share_consumer`"),
+        (TopicConfig.keys(), "topics: put it under `topics.NAME.config`"),
+        (BrokerConfig.keys(), "brokers: put it under `cluster.config`"),
     ):
         hints = {**dict.fromkeys(keys, f"a key of {hint}"), **hints}
     return hints

@@ -152,7 +152,7 @@ def _nodes(selector: Selector) -> str:
 
 
 def state_sentence(state: StateTest) -> str:
-    """Return a description such as `t-0 is led by b2 with ISR {b2, b3}, and b1 has LEO 10 of t-0`."""
+    """Return a description such as `t-0 is led by b2 with ISR {b2, b3}, and b1 has LEO 10 for t-0`."""
     parts = [_partition_sentence(test) for test in state.partitions] + [_node_sentence(test) for test in state.nodes]
     return ", and ".join(parts)
 
@@ -187,7 +187,7 @@ def _node_sentence(test: NodeTest) -> str:
         if replica.leading is not None:
             words.append(f"{'leads' if replica.leading else 'does not lead'} {replica.partition}")
         if numbers:
-            words.append(f"has {', '.join(numbers)} of {replica.partition}")
+            words.append(f"has {', '.join(numbers)} for {replica.partition}")
     return f"{test.node} {' and '.join(words) or 'exists'}"
 
 
@@ -201,7 +201,7 @@ def window_text(window: TimeTest) -> str:
 
 
 def records_text(at_least: tuple[str, ...] | None, at_most: tuple[str, ...] | None, count: NumberTest | None) -> str:
-    """Return a description such as `r10..r14`, `at least r10..r14` or `5 of them`."""
+    """Return a description such as `r10..r14`, `at least r10..r14` or `5 in number`."""
     parts = []
     if at_least is not None and at_least == at_most:
         parts.append(format_record_names(at_least))
@@ -209,5 +209,5 @@ def records_text(at_least: tuple[str, ...] | None, at_most: tuple[str, ...] | No
         parts += [] if at_least is None else [f"at least {format_record_names(at_least)}"]
         parts += [] if at_most is None else [f"at most {format_record_names(at_most)}"]
     if count is not None:
-        parts.append(f"{count} of them")
+        parts.append(f"{count} in number")
     return ", ".join(parts)

@@ -101,7 +101,7 @@ def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True)
     try:
         linked = None if follow else _link_in(path)
         if linked is not None:
-            refuse("E101", f"`{name}` is not read: `{linked}` is a link, and shows what lies elsewhere")
+            refuse("E101", f"`{name}` is not read, because `{linked}` is a symbolic link")
             return None
         # O_NONBLOCK opens a pipe that has no writer without waiting for one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
@@ -111,7 +111,7 @@ def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True)
                 refuse("E101", f"`{name}` is not a plain file")
                 return None
             if status.st_size > FILE_BYTES_MAX:
-                refuse("E102", f"`{name}` has {status.st_size:,} bytes; a scenario may have {FILE_BYTES_MAX:,}")
+                refuse("E102", f"`{name}` has {status.st_size:,} bytes; at most {FILE_BYTES_MAX:,} are allowed")
                 return None
             data = stream.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
@@ -172,7 +172,7 @@ class _Builder:
                 documents += 1
                 if documents > 1:
                     self._refuse(
-                        "E103", "a second document begins here; one file holds one scenario", event, "remove this"
+                        "E103", "a second document begins here, but a file has only one scenario", event, "remove this"
                     )
             elif isinstance(event, yaml.NodeEvent):
                 self._node(event)
@@ -198,15 +198,19 @@ class _Builder:
             self._refuse("E109", f"tag `{event.tag[:60]}`: tags are not allowed", event)
         self._nodes += 1
         if self._nodes > NODES_MAX:
-            self._refuse("E102", f"more than {NODES_MAX:,} nodes", event)
+            self._refuse("E102", f"the file has more than {NODES_MAX:,} nodes", event)
         place = self._place(event)
         if isinstance(event, yaml.ScalarEvent):
             if len(event.value) > SCALAR_CHARACTERS_MAX:
-                self._refuse("E102", f"a value of {len(event.value):,} characters", event)
+                self._refuse(
+                    "E102",
+                    f"the value has {len(event.value):,} characters; at most {SCALAR_CHARACTERS_MAX:,} are allowed",
+                    event,
+                )
             self._attach(Scalar(place, event.value, quoted=bool(event.style)))
             return
         if len(self._open) >= DEPTH_MAX:
-            self._refuse("E102", f"nested more than {DEPTH_MAX} levels deep", event)
+            self._refuse("E102", f"the file is nested more than {DEPTH_MAX} levels deep", event)
         if self._open and isinstance(self._open[-1], Mapping) and self._keys[-1] is None:
             self._refuse("E111", "a key must be plain text", event)
         node: Sequence | Mapping = Sequence(place) if isinstance(event, yaml.SequenceStartEvent) else Mapping(place)
@@ -241,9 +245,9 @@ class _Builder:
             self._problems.add(
                 Diagnostic(
                     code="E107",
-                    title=f"key `{key.text}` is given twice",
+                    title=f"the key `{key.text}` is used twice",
                     place=key.place,
-                    label=f"first given in line {first}",
+                    label=f"first used in line {first}",
                 )
             )
             return
@@ -263,13 +267,16 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
     text = source.lines[line]
     place = Place(source, line, min(mark.column, len(text)) if mark.line == line else len(text))
     if problem == _TOO_DEEP:
-        return Diagnostic(code="E102", title=f"nested more than {DEPTH_MAX} levels deep", place=place)
+        return Diagnostic(code="E102", title=f"the file is nested more than {DEPTH_MAX} levels deep", place=place)
     # libyaml has several messages about tabs, so look for a tab at the position instead.
     before = text[: mark.column + 1]
     if "\t" in before and not before.strip("\t -"):
         column = before.index("\t")
         return Diagnostic(
-            code="E106", title="a tab where spaces are needed", place=Place(source, line, column), label="use spaces"
+            code="E106",
+            title="the line has a tab where spaces are needed",
+            place=Place(source, line, column),
+            label="use spaces",
         )
     context = getattr(error, "context", None)
     title = f"not YAML: {problem}" + (f" ({context})" if context else "")
@@ -303,11 +310,11 @@ def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
             return advice
         if key in _TEXTS and '"' not in (whole := value + rest) and "\\" not in whole and len(whole) <= 40:
             return f'quote a text with a colon: {key}: "{whole}"'
-        return "a second colon in one line: quote the text, or begin a new line for the next key"
+        return "this is a second colon in one line: quote the text, or put the next key on a new line"
     if problem == _TWO_COLONS and above is not None and above != indent and _KEY.fullmatch(text[:column]):
         begun = _PAIR.fullmatch(line_above or "")
         may_be_text = begun is None or begun[1] in _TEXTS
-        return _indented(indent, above) + (", and a text with a colon is quoted" if may_be_text else "")
+        return _indented(indent, above) + ("; quote a text with a colon" if may_be_text else "")
     if problem in _NOT_A_NEIGHBOUR and above is not None and above != indent and column == indent:
         return _indented(indent, above)
     mark = getattr(error, "context_mark", None)
@@ -327,15 +334,15 @@ _OF_KAFKA_CONFIGS = re.compile(r"^[^#!\n]* sensitive=\w+ synonyms=\{", re.MULTIL
 def described(text: str) -> str:
     """Return advice on pasting if the text is output of `--describe` of Kafka's tools; empty for any other text."""
     if _OF_KAFKA_CONFIGS.search(text):
-        return "of each line keep `key=value`, and nothing from ` sensitive=` on"
+        return "keep only `key=value` of each line, and drop the text from ` sensitive=` on"
     found = _DESCRIBED.search(text)
     if found is None:
         return ""
     name, partitions, replicas = found.groups()
     if name is None:
-        return "paste, in quotes, only what follows `Configs:`"
+        return "paste only the text after `Configs:`, in quotes"
     topic = f'`{name}: {{partitions: {partitions}, replication_factor: {replicas}, config: "..."}}`'
-    return f"write {topic}, and in the quotes what follows `Configs:`"
+    return f"write {topic}, with the text after `Configs:` in the quotes"
 
 
 _PAIR = re.compile(r"""[ ]*(?:-[ ]+)*([A-Za-z0-9][A-Za-z0-9._-]*):[ ]+([^\s"'\[{|>].*)""")
@@ -347,7 +354,7 @@ _BARE = re.compile(r"""\s*\w(?:(?!:\s|:$)[^"'{}\[\]])*""")
 
 
 def _no_pair(line: int) -> str:
-    return f"line {line + 1} is no `key: value`: a colon with a space after it is missing, or the `#` of a comment"
+    return f"line {line + 1} is not `key: value`: add the colon and a space, or the `#` of a comment"
 
 
 def _line_above(place: Place) -> int | None:
@@ -361,7 +368,7 @@ def _indent_of(line: str) -> int:
 
 
 def _indented(indent: int, above: int) -> str:
-    return f"{_spaces(indent)} before it, the line above has {above or 'none'}: neighbours begin in one column"
+    return f"this line is indented by {_spaces(indent)}, the line above by {above or 'none'}: align them"
 
 
 def _spaces(count: int) -> str:

@@ -64,7 +64,7 @@ def _read_end_offset(given: Given) -> EndOffsetTest:
     fields = given.reader.fields(given.node, given.path, given.what, known, required)
     if "is" in fields and "error" in fields:
         place, path = fields.key_place("error"), f"{fields.path}.error"
-        given.reader.error("E111", "`is` and `error` cannot be given together", place, path=path)
+        given.reader.error("E111", "`is` and `error` cannot be used together", place, path=path)
     scope = given.scope
     partition: TopicPartition = fields.read(
         "partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION
@@ -106,17 +106,20 @@ class Check(Verb):
 
     @classmethod
     def of_words(cls, words: ShorthandWords) -> object:
-        fix = "write its fields, FIELD=VALUE, or the step: --yaml '{check: ...}'"
+        fix = "write its fields as FIELD=VALUE, or the whole step as --yaml '{check: ...}'"
         raise ShorthandError("`check` has no short form", fix)
 
     def sentence(self) -> str:
         parts = [] if self.state is None else [state_sentence(self.state)]
         parts += [f"the log of {test.partition} is {format_record_names(test.records)}" for test in self.logs]
-        parts += [f"{test.kind} are {records_text(test.at_least, test.at_most, test.count)}" for test in self.records]
+        parts += [
+            f"the {test.kind} records are {records_text(test.at_least, test.at_most, test.count)}"
+            for test in self.records
+        ]
         if self.clock is not None:
-            parts.append(f"it is {window_text(self.clock)}")
+            parts.append(f"the time is {window_text(self.clock)}")
         if self.end_offset is not None:
             end = self.end_offset
-            answer = end.error or (str(end.offset) if end.offset else "anything")
-            parts.append(f"{end.client} asks for the end of {end.partition} and is answered {answer}")
+            answer = end.error or (str(end.offset) if end.offset else "any answer")
+            parts.append(f"{end.client} gets {answer} if it asks for the end offset of {end.partition}")
         return f"check that {', and '.join(parts)}"

@@ -47,11 +47,11 @@ def _record_time_tree(time: RecordTime | None) -> object:
 def _read_headers(given: Given) -> OwnHeaders:
     entries = list(given.reader.entries(given.node, given.path, given.what))
     if given.node.is_nothing:
-        label = "such as {trace-id: t7}"
+        label = "for example {trace-id: t7}"
         given.reader.error("E105", f"{given.what} names no header", given.node.place, path=given.path, label=label)
     for name, name_node, _, path in entries:
         if name in NAME_HEADERS:
-            label = "Highwater puts the names of some records into it"
+            label = "choose another name: Highwater stores the names of some records in it"
             given.reader.error("E134", f"the header `{name}` is reserved", name_node.place, path=path, label=label)
     return tuple((name, _header_value(given, value, path)) for name, _, value, path in entries)
 
@@ -88,8 +88,8 @@ HEADERS: Kind[OwnHeaders] = Kind(
     example="{from: p1, count: 10, batch: 5, size: 1kB, key: k, partition: 0, tombstone: false}",
     more={
         "{from: p1, count: 1, timestamp: -2s, headers: {trace-id: t7}}": (
-            "A timestamp (CreateTime) two seconds behind the producer's clock, and headers. `60s` is ahead of it,"
-            " `1700000000000` is milliseconds since 1970."
+            "Set the timestamp (CreateTime) to two seconds behind the producer's clock, and add headers. `60s` is ahead"
+            " of the clock, `1700000000000` is milliseconds since 1970."
         )
     },
     usage="produce p1 10",
@@ -115,7 +115,7 @@ class Produce(Verb):
         topic = written.get("topic")
         sender = next((one for one, its in scope.producers.items() if topic and its == plain_text(topic)), "p1")
         add = "leave it out" if "from" in written else f"write `from: {sender}`"
-        return {"topic": f"a producer has its topic in `workloads`: {add}"}
+        return {"topic": f"the topic of a producer is in `workloads`: {add}"}
 
     def fields_for(self, workload: Workload) -> RecordFields:
         """Return the fields of the records besides their values: those of the step, or else those of the producer."""
@@ -164,7 +164,7 @@ TARGET: Kind[Target] = Kind(
     schema={"oneOf": [integer().schema, {"enum": ["beginning", "end"]}]},
     blank=0,
     example="beginning",
-    asked="an offset, beginning or end",
+    asked="an offset, `beginning` or `end`",
 )
 
 

@@ -30,7 +30,7 @@ JUMP = Kind(
     schema=ref("jump"),
     blank=1,
     example="60s",
-    asked="how far, such as 60s or -60s",
+    asked="a time, such as 60s or -60s",
 )
 """How far a clock jumps: `60s` ahead, or `-60s` back."""
 
@@ -47,7 +47,7 @@ class BumpClock(Verb):
     by_us: int = key(JUMP, "by")
 
     def sentence(self) -> str:
-        return f"set the wall clock of {self.brokers} {_jump(self.by_us)}"
+        return f"move the wall clock of {self.brokers} {_jump(self.by_us)}"
 
 
 @verb("strobe_clock", example="{brokers: b1, by: 60s, period: 100ms}", usage="strobe_clock b1 60s 1s", effect=LASTING)
@@ -59,5 +59,5 @@ class StrobeClock(Verb):
     period_us: int = key(time(STROBE_PERIOD_MIN_US, asked="a period, such as 1s"), "period")
 
     def sentence(self) -> str:
-        every = time_text(self.period_us)
-        return f"set the wall clock of {self.brokers} {_jump(self.by_us)} and again, every {every}"
+        every, undone = time_text(self.period_us), "back" if self.by_us > 0 else "ahead"
+        return f"move the wall clock of {self.brokers} {_jump(self.by_us)} and {undone} again, every {every}"

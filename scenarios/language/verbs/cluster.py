@@ -50,9 +50,9 @@ UpgradeType = Literal["upgrade", "safe_downgrade", "unsafe_downgrade"]
     "elect",
     example="b2",
     more={
-        "preferred": "Preferred leader election, everywhere.",
+        "preferred": "Elect the preferred leader of every partition.",
         "{partition: t-0, broker: b2, unclean: true}": (
-            "As it says; without `broker`, the preferred one, or with `unclean` any live replica."
+            "Elect b2 for one partition. Without `broker`, elect the preferred leader, or with `unclean` any replica."
         ),
     },
     usage="elect orders-0 b1",
@@ -68,7 +68,7 @@ class Elect(Verb):
     def sentence(self) -> str:
         where = f" for {self.partition}" if self.partition else ""
         who = str(self.broker) if self.broker else ("any live replica" if self.unclean else "the preferred leader")
-        return f"elect {who}{where}{', uncleanly if need be' if self.unclean else ''}"
+        return f"elect {who}{where}{', even uncleanly' if self.unclean else ''}"
 
     def tree(self) -> Any:
         return "preferred" if self == Elect() else Verb.tree(self)
@@ -112,7 +112,7 @@ class CancelReassign(Verb):
 @verb(
     "throttle",
     example="{brokers: b3, rate: 80kB/s, side: follower, topic: t}",
-    more={"{brokers: b3, rate: none}": "Take away what throttled them before."},
+    more={"{brokers: b3, rate: none}": "Remove the throttle of these brokers."},
     usage="throttle b1 1MB/s",
     effect=LASTING,
 )
@@ -130,13 +130,13 @@ class Throttle(Verb):
         where = f" of {self.topic}" if self.topic else ""
         side = "" if self.side == "both" else f" as {self.side}"
         if self.bytes_per_second is None:
-            return f"end the throttle of replication{where} on {self.brokers}{side}"
-        return f"throttle the replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
+            return f"remove the replication throttle{where} on {self.brokers}{side}"
+        return f"throttle replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
 
 
 def _refuse_nothing(given: Given, example: str) -> None:
     if given.node.is_nothing:
-        label = f"such as {example}"
+        label = f"for example {example}"
         given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
 
 
@@ -185,7 +185,7 @@ def _read_levels(given: Given) -> Levels:
     for name, name_node, value, path in reader.entries(given.node, given.path, given.what):
         if name not in FEATURES:
             near = did_you_mean(name, FEATURES)
-            label = "" if near else f"Kafka has {', '.join(FEATURES)}"
+            label = "" if near else f"choose one of {', '.join(FEATURES)}"
             title = f"unknown feature `{name[:60]}`"
             reader.error("E131", title, name_node.place, path=path, suggestion=near, label=label)
         levels.append((name, reader.integer(value, path, f"the level of `{name}`", 0, LEVEL_MAX)))
@@ -232,10 +232,10 @@ class MorePartitions(Verb):
     """Raise a topic's number of partitions to `count` (`kafka-topics --alter --partitions`)."""
 
     topic: str = key(TOPIC)
-    count: int = key(integer(2, PARTITIONS_MAX, example="6", asked="how many in all"))
+    count: int = key(integer(2, PARTITIONS_MAX, example="6", asked="the new number of partitions"))
 
     def sentence(self) -> str:
-        return f"let {self.topic} have {self.count} partitions"
+        return f"increase {self.topic} to {self.count} partitions"
 
     def judge(self, scope: Scope, given: Fields) -> None:
         scope.topics[self.topic] = max(self.count, scope.topics.get(self.topic, 0))
@@ -244,7 +244,7 @@ class MorePartitions(Verb):
 @verb(
     "delete_records",
     example="t-0",
-    more={"{partition: t-0, offset: 5}": "Those before this offset."},
+    more={"{partition: t-0, offset: 5}": "Delete only the records before this offset."},
     usage="delete_records orders-0",
 )
 class RemoveRecords(Verb):
@@ -258,7 +258,7 @@ class RemoveRecords(Verb):
         return "below its high watermark" if self.offset is None else f"before offset {self.offset}"
 
     def sentence(self) -> str:
-        return f"delete records of {self.partition} {self.where}"
+        return f"delete the records of {self.partition} {self.where}"
 
 
 @verb("delete_group", example="g", usage="delete_group billing")
@@ -301,7 +301,7 @@ RESET_TARGET: Kind[ResetTarget | None] = Kind(
     schema={"oneOf": [integer().schema, {"enum": ["earliest", "latest"]}]},
     blank=0,
     example="earliest",
-    asked="an offset, earliest or latest",
+    asked="an offset, `earliest` or `latest`",
     fits=re.compile(r"earliest|latest|\d+", re.ASCII).fullmatch,
 )
 SHIFT: Kind[int] = replace(
@@ -313,8 +313,8 @@ SHIFT: Kind[int] = replace(
     "reset_offsets",
     example="{group: g, topic: t, to: earliest}",
     more={
-        "{group: g, topic: t, partition: 0, to: 5}": "One partition, to this offset; `latest` is its high watermark.",
-        "{group: g, topic: t, shift: -10}": "Ten records back from where the group is; `shift: 10` skips ten.",
+        "{group: g, topic: t, partition: 0, to: 5}": "Set one partition to 5; `latest` is its high watermark.",
+        "{group: g, topic: t, shift: -10}": "Move the group back by ten records; `shift: 10` skips ten records.",
     },
     usage="reset_offsets billing orders earliest",
     one_of=("to", "shift"),
@@ -333,7 +333,7 @@ class ResetGroupOffsets(Verb):
     @property
     def where(self) -> str:
         if self.shift is not None:
-            return f"{abs(self.shift)} {'back' if self.shift < 0 else 'ahead'}"
+            return f"{'back' if self.shift < 0 else 'ahead'} by {abs(self.shift)}"
         return f"to {self.to}"
 
     @property
@@ -350,7 +350,9 @@ class ResetGroupOffsets(Verb):
 @verb(
     "abort_transaction",
     example="t-0",
-    more={"{partition: t-0, offset: 5}": "The open one whose first record in the partition has this offset."},
+    more={
+        "{partition: t-0, offset: 5}": "Abort the open transaction whose first record in the partition has this offset."
+    },
     usage="abort_transaction orders-0",
 )
 class EndHangingTransaction(Verb):
@@ -400,7 +402,7 @@ class MakeVoter(Verb):
     controller: Selector = key(CONTROLLERS, bare=True)
 
     def sentence(self) -> str:
-        return f"make {self.controller} a voter"
+        return f"add {self.controller} to the voters"
 
 
 @verb("remove_voter", example="c3", usage="remove_voter c3")
@@ -412,7 +414,7 @@ class DropVoter(Verb):
     controller: Selector = key(CONTROLLERS, bare=True)
 
     def sentence(self) -> str:
-        return f"make {self.controller} a voter no longer"
+        return f"remove {self.controller} from the voters"
 
 
 @verb(
@@ -420,15 +422,15 @@ class DropVoter(Verb):
     example="{topic: t, config: {min.insync.replicas: 1}}",
     more={
         "{brokers: b3, config: {leader.replication.throttled.rate: 100000}}": (
-            "Dynamic keys of single brokers (KIP-226): throttles, most of `log.*`, threads, limits of connections."
+            "Set dynamic keys of single brokers (KIP-226): throttles, most `log.*` keys, threads, connection limits."
         ),
         "{entity_default: brokers, config: {log.retention.ms: 60000}}": (
-            "The same of all brokers at once (`kafka-configs --entity-default`); what one broker has for itself counts "
-            "before it."
+            "Set the same keys for all brokers (`kafka-configs --entity-default`). A value for a single broker "
+            "takes precedence."
         ),
         "{group: g, config: {consumer.session.timeout.ms: 10000}}": (
-            "Of one KIP-848 group (`kafka-configs --entity-type groups`), within its brokers' limits, such as "
-            "`group.consumer.min.session.timeout.ms`."
+            "Set keys of one KIP-848 group (`kafka-configs --entity-type groups`), within limits of its brokers, "
+            "such as `group.consumer.min.session.timeout.ms`."
         ),
     },
     usage="set_config orders min.insync.replicas=1",
@@ -498,7 +500,7 @@ class UpdateFeatures(Verb):
     example="{client: p1, quota: {producer_byte_rate: 100000}}",
     more={
         "{user: default, client: default, quota: {request_percentage: 50, consumer_byte_rate: default}}": (
-            "`default` as a name stands for all that have no quota of their own; as a value it takes the quota away."
+            "The name `default` stands for all without a quota of their own. The value `default` removes a quota."
         )
     },
     usage="set_quota p1 producer_byte_rate=100000",

@@ -153,7 +153,7 @@ def key(
 class Lasts(Enum):
     """How long the effect of a verb lasts unless `for`, another verb or an operator ends it."""
 
-    NOT = "a deed: it is over at once"
+    NOT = "the effect is over at once"
     WHILE_DOWN = "until its targets start"
     WHILE_PAUSED = "until its targets continue, stop or start"
     UNTIL_ENDED = "until the trace says that it ended; if nothing can end it, it is over at once"
@@ -279,7 +279,7 @@ class Declaration:
             value = one.kind.meant(scope, node) if one.kind.meant is not None else plain_text(node)
             if value is not None:
                 return f"write {{{one.name}: {value}}}"
-        return f"such as {self.example}"
+        return f"for example {self.example}"
 
     def _required_in(self, node: Node) -> Mapping[str, str]:
         """Return the required keys with examples; empty if unknown keys of `node` may be the missing ones misspelt."""
@@ -321,9 +321,9 @@ class Declaration:
         if not count and given.node is not None and any(self._is_strange(name) for name in given.node.entries):
             return  # A misspelt key was reported already.
         names = ", ".join(f"`{name}`" for name in choice)
-        title = f"{given.what} needs one of {names}{', and only one' if count else ''}"
+        title = f"{given.what} needs {'at least' if self.any_of else 'exactly'} one of {names}"
         example = next(f"{one.name}: {self.example_of(one)}" for one in self.keys if one.name == choice[0])
-        given.reader.error("E105", title, given.place, label=f"such as `{example}`", path=given.path)
+        given.reader.error("E105", title, given.place, label=f"for example `{example}`", path=given.path)
 
     # --------------------------------------------------------------------------------------------- writing
 

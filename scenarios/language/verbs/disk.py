@@ -45,7 +45,11 @@ class OnDisk(Verb):
         for broker in scope.brokers if named is None else named:
             known = scope.log_dirs.get(broker, ("",))
             if log_dir not in known and (named is not None or is_nowhere):
-                label = f"its log.dirs: {', '.join(known)}" if known != ("",) else "it has one, without a name"
+                label = (
+                    f"its log.dirs: {', '.join(known)}"
+                    if known != ("",)
+                    else "it has one log directory, without a name"
+                )
                 title = f"`{broker}` has no log directory `{log_dir}`"
                 scope.reader.error("E131", title, found[0].place, path=found[1], label=label)
                 break
@@ -54,7 +58,7 @@ class OnDisk(Verb):
 @verb(
     "flush",
     example="b1",
-    more={"{brokers: b1, partition: t-0}": "Of one partition only."},
+    more={"{brokers: b1, partition: t-0}": "Flush the log of one partition only."},
     usage="flush b1",
     effect=QUIET,
 )
@@ -123,14 +127,14 @@ class SlowDisk(OnDisk):
         rate = words.take_if(RATE_WORD.fullmatch)
         if rate is not None:
             return {"brokers": brokers, "throughput": rate}
-        asked = "how long an append takes, such as 200ms, or a throughput, such as 50kB/s"
+        asked = "a time per append, such as 200ms, or a throughput, such as 50kB/s"
         return {"brokers": brokers, "append": words.take(asked)}
 
 
 @verb(
     "fill_disk",
     example="b1",
-    more={"{brokers: b1, log_dir: d2}": "One of its disks."},
+    more={"{brokers: b1, log_dir: d2}": "Fill only one of its disks."},
     usage="fill_disk b1 10s",
     effect=LASTING,
 )
@@ -144,7 +148,7 @@ class FillDisk(OnDisk):
 @verb(
     "fail_disk",
     example="b1",
-    more={"{brokers: b1, log_dir: d2}": "One of its disks."},
+    more={"{brokers: b1, log_dir: d2}": "Break only one of its disks."},
     usage="fail_disk b1",
     effect=DAMAGE,
 )

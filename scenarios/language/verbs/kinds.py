@@ -54,7 +54,7 @@ def choice(*words: str, for_none: str | None = None) -> Kind[Any]:
     )
 
 
-def integer(low: int = 0, high: int = NUMBER_MAX, *, example: str = "5", asked: str = "how many") -> Kind[int]:
+def integer(low: int = 0, high: int = NUMBER_MAX, *, example: str = "5", asked: str = "a number") -> Kind[int]:
     return Kind(
         read=lambda given: given.reader.integer(given.node, given.path, given.what, low, high),
         write=_same,
@@ -72,11 +72,11 @@ def size(low: int = 1, high: int = SIZE_MAX) -> Kind[int]:
         schema={**ref("size"), "minimum": low, "maximum": high},
         blank=low,
         example="1kB",
-        asked="how many bytes",
+        asked="a size, such as 100B",
     )
 
 
-def time(low_us: int = 1, *, example: str = "200ms", asked: str = "how long, such as 200ms") -> Kind[int]:
+def time(low_us: int = 1, *, example: str = "200ms", asked: str = "a time, such as 200ms") -> Kind[int]:
     return Kind(
         read=lambda given: given.reader.time(given.node, given.path, given.what, low_us),
         write=time_text,
@@ -113,7 +113,7 @@ SHARE = Kind(
     schema=ref("share"),
     blank=0,
     example="10%",
-    asked="a rate",
+    asked="a rate, such as 5%",
 )
 BANDWIDTH: Kind[int] = Kind(
     read=lambda given: given.reader.bandwidth(given.node, given.path, given.what),
@@ -121,7 +121,7 @@ BANDWIDTH: Kind[int] = Kind(
     schema=ref("bandwidth"),
     blank=1,
     example="50kB/s",
-    asked="a rate",
+    asked="a rate, such as 50kB/s",
     fits=RATE_WORD.fullmatch,
 )
 BANDWIDTH_OR_NONE: Kind[int | None] = Kind(
@@ -212,13 +212,13 @@ DELAY: Kind[Delay] = Kind(
     schema=ref("delay"),
     blank=Delay("constant", 0),
     example="200ms",
-    asked="how much, such as 200ms",
+    asked="a time, such as 200ms",
 )
 
 
 def _read_islands(given: Given) -> tuple[Selector, ...]:
     meant = sides_meant(given.scope, given.node)
-    label = f"write {meant}" if meant else "such as [[b1], [b2, b3, c1]]"
+    label = f"write {meant}" if meant else "for example [[b1], [b2, b3, c1]]"
     items = given.reader.items(given.node, given.path, given.what, label)
     islands = tuple(given.scope.some_nodes(item, path, "an island", LINK_END) for item, path in items)
     if len(islands) < 2 and is_short_list(given.node):
@@ -234,7 +234,7 @@ ISLANDS: Kind[tuple[Selector, ...]] = Kind(
     schema={"type": "array", "minItems": 2, "items": ref("nodes")},
     blank=(),
     example="[[b1], [b2, b3, c1]]",
-    asked="islands",
+    asked="two islands or more, such as b1 b2,b3",
     take=ShorthandWords.take_islands,
 )
 
@@ -249,8 +249,8 @@ def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
         is_one = isinstance(node, Scalar)
         known = [label for label, verb in scope.labels.items() if verb in verbs]
         if not known and not (isinstance(node, Scalar) and node.text.removeprefix("@") in scope.labels):
-            title = f"{given.what}: no {' or '.join(verbs)} has a name"
-            label = "write `all`, or the name that `as: NAME` gives to the step that is undone"
+            title = f"{given.what}: no {' or '.join(verbs)} step has a label"
+            label = "write `all`, or add `as: NAME` to the step to undo, and write that NAME"
             given.reader.error("E131", title, node.place, path=given.path, label=label)
             return ()
         items = [(node, given.path)] if is_one else given.reader.items(node, given.path, given.what)
@@ -259,13 +259,13 @@ def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
             name = given.reader.text(item, item_path, given.what).removeprefix("@")
             if name not in known and isinstance(item, Scalar):
                 verb = scope.labels.get(name)
-                missing = f"no {' or '.join(verbs)} is named `{name}`"
-                title = f"{given.what}: {missing if verb is None else f'`{name}` is a {verb}'}"
+                missing = f"no {' or '.join(verbs)} step has the label `{name}`"
+                title = f"{given.what}: {missing if verb is None else f'`{name}` labels a {verb} step'}"
                 scope.unknown(title, name, [*known, "all"], item.place, item_path, None if known else "all")
             names.append(name)
         if not names and isinstance(node, Sequence):
             title = f"{given.what} names nothing"
-            given.reader.error("E105", title, node.place, path=given.path, label="a name, or `all`")
+            given.reader.error("E105", title, node.place, path=given.path, label="use a label, or `all`")
         return tuple(names)
 
     return Kind(
@@ -312,4 +312,6 @@ def check_partition(scope: Scope, given: Fields, topic: str, partition: int | No
     if partition is not None and count is not None and partition >= count:
         title = f"`{topic}` has no partition {partition}"
         place, path = given.key_place("partition"), f"{given.path}.partition"
-        scope.reader.error("E132", title, place, path=path, label=f"it has {count}")
+        scope.reader.error(
+            "E132", title, place, path=path, label=f"it has {count} partition{'' if count == 1 else 's'}"
+        )

@@ -63,7 +63,7 @@ HELD_MAX = 10_000
 
 def _direction(between: Sides, direction: Direction) -> str:
     one = between[0]
-    return {"both": "", "to": f", only what goes to {one}", "from": f", only what {one} sends"}[direction]
+    return {"both": "", "to": f", only messages to {one}", "from": f", only messages from {one}"}[direction]
 
 
 @verb("partition", example="[[b1], [b2, b3, c1]]", usage="partition b1 b2,b3,c1", effect=LASTING)
@@ -110,7 +110,8 @@ class AddLatency(Verb):
 
     def sentence(self) -> str:
         one, two = self.between
-        return f"slow {one} and {two} down by {delay_text(self.add)}{_direction(self.between, self.direction)}"
+        direction = _direction(self.between, self.direction)
+        return f"delay messages between {one} and {two} by {delay_text(self.add)}{direction}"
 
 
 @verb("bandwidth", example="{between: [b1, b3], rate: 50kB/s}", usage="bandwidth b1-b2 50kB/s", effect=LASTING)
@@ -123,7 +124,8 @@ class LimitBandwidth(Verb):
 
     def sentence(self) -> str:
         one, two = self.between
-        return f"limit {one} and {two} to {self.bytes_per_second:,} B/s{_direction(self.between, self.direction)}"
+        direction = _direction(self.between, self.direction)
+        return f"limit the bandwidth between {one} and {two} to {self.bytes_per_second:,} B/s{direction}"
 
 
 @verb("loss", example="{between: [b1, b3], rate: 10%}", usage="loss b1-b2 5%", effect=LASTING)
@@ -136,7 +138,8 @@ class Loss(Verb):
 
     def sentence(self) -> str:
         one, two = self.between
-        return f"lose {self.rate_ppm / 10_000:g} % between {one} and {two}{_direction(self.between, self.direction)}"
+        direction = _direction(self.between, self.direction)
+        return f"lose {self.rate_ppm / 10_000:g} % of messages between {one} and {two}{direction}"
 
 
 @verb("reset_peer", example="{between: [p1, b1]}", usage="reset_peer b1-b3")
@@ -157,12 +160,12 @@ class ResetPeer(Verb):
     example="{from: b1, to: [b2, b3], api: Fetch, part: response}",
     more={
         "{from: b1, to: b3, api: Fetch, part: body}": (
-            "A Fetch response stops between its header and its file bytes. They leave the file on release: what it"
-            " holds then, whatever was promised."
+            "Stop a Fetch response between its header and the bytes of the log file. The bytes are read on release,"
+            " whatever the file holds by then."
         ),
         "{from: b1, to: p1, api: Produce, part: response, count: 1}": (
-            "The next one only (or as many as `count` says); what comes after it on the same connection waits behind"
-            " it, all else passes."
+            "Hold only the next response, or the next `count` responses. Later messages on the same connection wait"
+            " behind it; all other messages pass."
         ),
     },
     usage="hold b2-b1 Fetch request",

@@ -58,7 +58,8 @@ class Restart(OnNodes):
     example="[b1, b2, b3]",
     more={
         "{brokers: rack(A), wait_for: unfenced, down: 10s, pause: 5s, timeout: 2m}": (
-            "Wait for the broker alone (`nothing`: not at all). Each stays `down`; `pause` is the time before the next."
+            "Wait only until the broker is unfenced (with `nothing`, do not wait). `down` is the time that each broker"
+            " stays down, `pause` the time before the next broker."
         )
     },
     usage="rolling_restart b1 b2 b3",
@@ -75,13 +76,13 @@ class RollingRestart(Verb):
 
     def sentence(self) -> str:
         waiting = {
-            "isr": "each once the ISR is whole",
-            "unfenced": "each once the one before is unfenced",
+            "isr": "waiting each time until the ISRs are complete",
+            "unfenced": "waiting each time until the broker is unfenced",
             "nothing": "without waiting",
         }
         down = f", each down for {time_text(self.down_us)}" if self.down_us else ""
         pause = f", with a pause of {time_text(self.pause_us)}" if self.pause_us else ""
-        return f"restart {self.brokers} in order, one after another, {waiting[self.wait_for]}{down}{pause}"
+        return f"restart {self.brokers} one after another, {waiting[self.wait_for]}{down}{pause}"
 
 
 @verb("wipe", example="b1", usage="wipe b1", effect=Effect(lasts=Lasts.WHILE_DOWN))

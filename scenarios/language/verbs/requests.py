@@ -47,7 +47,7 @@ def _read_errors(given: Given) -> tuple[str, ...]:
             names.append(name)
         elif isinstance(node, Scalar):
             title = f"Kafka has no error `{name}`"
-            label = "names are those of Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER"
+            label = "use an error of Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER"
             meant = did_you_mean(name, ERROR_NAMES)
             given.reader.error(
                 "E110", title, node.place, path=path, suggestion=meant, label="" if meant is not None else label
@@ -79,7 +79,7 @@ TIMES: Kind[int | None] = Kind(
     schema={"oneOf": [_COUNT.schema, {"const": ALL}]},
     blank=1,
     example="3",
-    asked="how many times, or all",
+    asked="a number of times, or `all`",
 )
 
 
@@ -88,14 +88,14 @@ TIMES: Kind[int | None] = Kind(
     example="{api: Produce, errors: [NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT]}",
     more={
         "{api: Produce, broker: b1, errors: NOT_LEADER_OR_FOLLOWER, times: 3, when: after, partitions: [t-0]}": (
-            "At one broker, three times over, `after` the request was carried out, and for these partitions only."
+            "Fail three requests at one broker `after` they were carried out, and only for these partitions."
         ),
         "{api: OffsetCommit, errors: COORDINATOR_NOT_AVAILABLE, times: all}": (
-            "All requests from now on, until `for` is over."
+            "Fail all requests from now on, until `for` is over."
         ),
-        "{api: Fetch, delay: 2s, times: all}": "Hold the answers back, with an error or without.",
+        "{api: Fetch, delay: 2s, times: all}": "Delay the answers, with or without an error.",
         "{api: Produce, throttle: 500ms}": (
-            "The answer has this throttle time, and the broker is mute for as long (KIP-219), whatever the quotas are."
+            "Put this throttle time into the answer and mute the connection for as long (KIP-219), whatever the quotas."
         ),
         "{api: Produce, close: instead}": (
             "Carry the request out and close the connection `instead` of answering, or `after` the answer."
@@ -167,13 +167,13 @@ class Fail(Verb):
             scope.reader.error("E135", title, given.key_place(name), path=f"{given.path}.{name}", label=label)
 
         if self.partitions and not known.by_partition:
-            refuse("partitions", f"{self.api} has one error for the whole request", "leave `partitions` out")
+            refuse("partitions", f"{self.api} has one error for the whole request", "drop `partitions`")
         if "when" in given and "errors" not in given:
-            refuse("when", "`when` says when an error is made, and there is none", "add `errors`, or leave `when` out")
+            refuse("when", "`when` has no meaning without `errors`", "add `errors`, or drop `when`")
         if self.when == "after" and api_key(self.api) in FORWARDED:
-            refuse("when", f"{self.api} is carried out by the controller", "only `before` is possible")
+            refuse("when", f"{self.api} is carried out by the controller", "use `when: before`")
         if self.close == "instead" and self.errors:
-            refuse("close", "the client hears no error if the connection ends instead", "leave `errors` or `close` out")
+            refuse("close", "with `close: instead`, the client gets no error", "drop `errors` or `close`")
         for name in dict.fromkeys(self.errors):
             if ErrorCode[name] not in known.codes:
                 title = f"Kafka's brokers do not answer {self.api} with {name}"

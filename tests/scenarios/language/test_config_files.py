@@ -206,7 +206,7 @@ def test_a_wrong_line_hears_kafkas_own_name(tmp_path: Path, line: str, caret: st
 
 
 @pytest.mark.parametrize(
-    ("line", "label"), [("linger.ms=5", "a key of producers"), ("broker.rack=${RACK_ID}", "a placeholder")]
+    ("line", "label"), [("linger.ms=5", "a key of producers"), ("broker.rack=${RACK_ID}", "`${...}` is a placeholder")]
 )
 def test_a_line_that_no_broker_has_says_whose_it_is(tmp_path: Path, line: str, label: str) -> None:
     error = refused(tmp_path, f"{line}\n")
@@ -284,8 +284,8 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 def test_a_text_that_is_no_file_names_none() -> None:
     (error,) = errors_of(file_of(head=NAMED))
     assert (error.title, error.label) == (
-        "`config_file` needs a scenario that is a file",
-        "paste its lines below `config: |`",
+        "`config_file` works only in a scenario file",
+        "paste the lines of the file below `config: |`",
     )
 
 
@@ -322,9 +322,9 @@ OF_KAFKA_CONFIGS = "Dynamic configs for topic t are:\n  retention.ms=1 sensitive
         (
             OF_KAFKA_TOPICS,
             'write `t: {partitions: 3, replication_factor: 3, config: "..."}`, '
-            "and in the quotes what follows `Configs:`",
+            "with the text after `Configs:` in the quotes",
         ),
-        (OF_KAFKA_CONFIGS, "of each line keep `key=value`, and nothing from ` sensitive=` on"),
+        (OF_KAFKA_CONFIGS, "keep only `key=value` of each line, and drop the text from ` sensitive=` on"),
     ],
 )
 def test_the_output_of_kafkas_tools_hears_what_to_paste(tmp_path: Path, text: str, label: str) -> None:
@@ -385,7 +385,7 @@ def test_a_pasted_line_of_describe_hears_how_its_topic_is_written(begun: str, ga
 def test_what_follows_configs_is_pasted_without_that_word() -> None:
     head = HEAD.replace("config: {min.insync.replicas: 2}", 'config: "Configs: min.insync.replicas=2"')
     (error,) = errors_of(file_of(head=head))
-    assert error.label == "paste, in quotes, only what follows `Configs:`"
+    assert error.label == "paste only the text after `Configs:`, in quotes"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_pasted_lines_without_a_bar_hear_of_it() -> None:
     )
     assert (error.title, error.label) == (
         "`cluster`: `config` must be a mapping",
-        "write `config: |` above lines of a .properties file, each indented",
+        "write `config: |`, and indent the lines of the .properties file below it",
     )
 
 

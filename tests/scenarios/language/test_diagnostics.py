@@ -197,7 +197,7 @@ def test_what_kafka_can_and_no_step_does_is_not_yet_supported(verb: str) -> None
         ),
         ("rolling_restart: [b1, b2], pause: 5s", "belongs inside: `rolling_restart: {brokers: ..., pause: ...}`"),
         ("hold: {from: b1, to: b2}, api: Fetch", "belongs inside: `hold: {from: ..., api: ...}`"),
-        ("kill: b1, stop: b2", "put it into another step"),
+        ("kill: b1, stop: b2", "move `stop` to another step"),
         ("set_config: {topic: t, config: {}, min.insync.replicas: 1}", "belongs under `config:`"),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_partition_can_be_named_behind_the_step_that_adds_it() -> None:
 def test_a_feature_that_kafka_does_not_have_is_an_error(name: str, suggestion: str | None) -> None:
     (error,) = errors_of(file_of(f"{{at: 5s, update_features: {{features: {{{name}: 1}}}}}}"))
     assert (error.code, caret_text(error), error.suggestion) == ("E131", name, suggestion)
-    assert error.label.startswith("Kafka has ") == (suggestion is None)
+    assert error.label.startswith("choose one of ") == (suggestion is None)
 
 
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
@@ -325,7 +325,7 @@ def test_one_mistake_in_a_step_is_one_error_in_its_place(step: str, code: str, c
 def test_a_client_that_takes_the_name_of_the_unnamed_controller_hears_where_the_name_comes_from() -> None:
     (error,) = errors_of(file_of().replace("c1r: {kind: consumer", "c1: {kind: consumer"))
     assert error.code == "E134"
-    assert any("the file names no controller, so it is called `c1`" in note for note in error.notes)
+    assert any("no controller is named, so it is called `c1`" in note for note in error.notes)
 
 
 def test_a_latency_with_an_unknown_key_is_one_mistake() -> None:

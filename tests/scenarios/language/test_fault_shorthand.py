@@ -100,7 +100,7 @@ def test_for_and_as_are_fields_of_the_step() -> None:
         ("kill", "needs a node", "highwater fault kill"),
         ("cut b1", "needs two sides", "cut b1-b3"),
         ("cut a-b-c", "more than one way", "cut b1-b3"),
-        ("latency b1-b2", "how much", "200ms"),
+        ("latency b1-b2", "a time", "200ms"),
         ("resume b1 b2 extra=1", "cannot be combined with fields", "resume"),
         ("flush b1 t-0 now", "does not take `now`", "flush"),
         ("check x", "no short form", "--yaml"),

@@ -13,12 +13,12 @@ from scenarios.language.parse.workloads import A_MEMBER
 @pytest.mark.parametrize(
     ("old", "new", "caret", "label"),
     [
-        ("topic: t}", "topic: t, config: {group.id: g}}", "group.id", "members of groups are `kind: transform`"),
+        ("topic: t}", "topic: t, config: {group.id: g}}", "group.id", "write a group member as `kind: transform`"),
         (
             "topic: t}",
             "topics: {pattern: t}}",
             "{pattern: t}",
-            "patterns are for `kind: transform`, a member of a group",
+            "only `kind: transform`, a member of a group, can have a pattern",
         ),
         ("topic: t}", "topic: t, config: {group.idd: g}}", "group.idd", "no such key"),
     ],
@@ -41,7 +41,7 @@ def test_the_example_of_a_member_of_a_group_is_right() -> None:
     [
         ("p1: {kind: producer, topic: t", "p1: {kind: producer, topic: t, acks: 1", "acks", "belongs under `config:`"),
         ("topic: t}\n", "topic: t, fetch.min.bytes: 1}\n", "fetch.min.bytes", "belongs under `config:`"),
-        ("topic: t}\n", "topic: t, group.id: g}\n", "group.id", "members of groups are `kind: transform`"),
+        ("topic: t}\n", "topic: t, group.id: g}\n", "group.id", "write a group member as `kind: transform`"),
         (
             "config: {min.insync.replicas: 2}",
             "min.insync.replicas: 2",
@@ -104,20 +104,20 @@ def test_a_key_one_level_too_high_or_too_low_hears_where_it_belongs(old: str, ne
 def test_a_list_where_a_mapping_is_needed_is_shown_as_one(old: str, new: str, label: str) -> None:
     assert HEAD.count(old) == 1
     (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
-    assert (error.code, error.label) == ("E111", f"{label}: no list, one key for each")
+    assert (error.code, error.label) == ("E111", f"{label}, not a list")
 
 
 @pytest.mark.parametrize("items", ["[]", "[1, {rack: A, disk: {}}]", "[[b1]]", "['b 1']"])
 def test_a_list_without_names_hears_that_a_mapping_has_one_key_for_each(items: str) -> None:
     head = HEAD.replace("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", items)
-    assert errors_of(file_of(head=head))[0].label == "one key for each, with its settings below it"
+    assert errors_of(file_of(head=head))[0].label == "use one key for each item, with its settings below it"
 
 
-ONE_BEFORE = "1 space before it, the line above has 2: neighbours begin in one column"
-THREE_BEFORE = "3 spaces before it, the line above has 4: neighbours begin in one column"
-TWO_BEFORE = "2 spaces before it, the line above has none: neighbours begin in one column"
-NO_PAIR = "line {} is no `key: value`: a colon with a space after it is missing, or the `#` of a comment"
-SECOND_COLON = "a second colon in one line: quote the text, or begin a new line for the next key"
+ONE_BEFORE = "this line is indented by 1 space, the line above by 2: align them"
+THREE_BEFORE = "this line is indented by 3 spaces, the line above by 4: align them"
+TWO_BEFORE = "this line is indented by 2 spaces, the line above by none: align them"
+NO_PAIR = "line {} is not `key: value`: add the colon and a space, or the `#` of a comment"
+SECOND_COLON = "this is a second colon in one line: quote the text, or put the next key on a new line"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ SECOND_COLON = "a second colon in one line: quote the text, or begin a new line 
         ("topics:\n  t: {a: 1}\n u: {a: 1}\n", 3, ONE_BEFORE),
         ("timeline:\n  - {at: 1s}\n - {at: 2s}\n", 3, ONE_BEFORE),
         ("cluster:\n  brokers:\n    b1: {}\n   config: {}\n", 4, THREE_BEFORE),
-        ("title: East\n  West: x\n", 2, f"{TWO_BEFORE}, and a text with a colon is quoted"),
+        ("title: East\n  West: x\n", 2, f"{TWO_BEFORE}; quote a text with a colon"),
         ("schema: 1\nid:x\ntitle: y\n", 3, NO_PAIR.format(2)),
         ("timeline:\n  - {at: 1s}\n  then b1 dies\n  - {at: 2s}\n", 4, NO_PAIR.format(3)),
         ("timeline:\n  - {at: 1s}\n    then b1 dies\n  - {at: 2s}\n", 3, NO_PAIR.format(3)),
@@ -181,12 +181,12 @@ def test_the_examples_of_missing_keys_make_a_scenario() -> None:
 @pytest.mark.parametrize(
     ("profile", "label"),
     [
-        ("kafka-3.7", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
-        ("3.7.1", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
-        ("kafka-1.1", "no era of its own: it lies between `kafka-0.11` and `kafka-2.0`"),
-        ("kafka-0.9", "no era of its own: it lies between `kafka-0.8` and `kafka-0.10`"),
+        ("kafka-3.7", "choose the era before or after this release: `kafka-3.5` or `kafka-3.9`"),
+        ("3.7.1", "choose the era before or after this release: `kafka-3.5` or `kafka-3.9`"),
+        ("kafka-1.1", "choose the era before or after this release: `kafka-0.11` or `kafka-2.0`"),
+        ("kafka-0.9", "choose the era before or after this release: `kafka-0.8` or `kafka-0.10`"),
         ("kafka-4.5", "the newest era is `kafka-4.4`"),
-        ("kafka-4.0", "no era of its own: it lies between `kafka-3.9` and `kafka-4.1`"),
+        ("kafka-4.0", "choose the era before or after this release: `kafka-3.9` or `kafka-4.1`"),
         ("kafka-0.7", "the oldest era is `kafka-0.8`"),
         ("3.9", "did you mean `kafka-3.9`?"),
         ("kafka-3.9.1", "did you mean `kafka-3.9`?"),
@@ -246,8 +246,8 @@ def test_two_words_that_are_no_selectors_are_not_the_same_node() -> None:
         ("cut: b1 from B", "write {between: [b1, rack(B)]}"),
         ("cut: b1", "write {between: [b1, [b2, b3, c1]]}"),
         ("reset_peer: [p1, b1]", "write {between: [p1, b1]}"),
-        ("latency: [b1, b2]", "such as {between: [b1, b3], add: 200ms}"),
-        ("loss: 10%", "such as {between: [b1, b3], rate: 10%}"),
+        ("latency: [b1, b2]", "for example {between: [b1, b3], add: 200ms}"),
+        ("loss: 10%", "for example {between: [b1, b3], rate: 10%}"),
         ("cut: {between: b1}", "write [b1, [b2, b3, c1]]"),
     ],
 )
@@ -283,9 +283,9 @@ def test_a_timeline_by_times_is_shown_as_a_list_of_steps() -> None:
 @pytest.mark.parametrize(
     ("steps", "label"),
     [
-        (["wipe: b1"], "stop, kill or power_off it before"),
-        (["tear: {broker: b1, partition: t-0, bytes: 10}"], "stop, kill or power_off it before"),
-        (["start: b1"], "no step before it takes it down"),
+        (["wipe: b1"], "first stop, kill or power_off the broker"),
+        (["tear: {broker: b1, partition: t-0, bytes: 10}"], "first stop, kill or power_off the broker"),
+        (["start: b1"], "no earlier step stops the node"),
         (["wipe: b1", "kill: b1"], "steps are ordered by time, not by position"),
     ],
 )
@@ -297,7 +297,7 @@ def test_a_step_too_early_hears_what_is_missing(steps: list[str], label: str) ->
 def test_help_that_several_errors_share_is_printed_once() -> None:
     errors = errors_of(file_of(*(f"{{at: 1s, kill: x{number}}}" for number in range(6))))
     screen = format_text("test.yaml", errors)
-    assert screen.count("help: there are b1, b2, b3, c1, p1, p2, c1r") == 1
+    assert screen.count("help: known names are b1, b2, b3, c1, p1, p2, c1r") == 1
     assert screen.count("more: highwater explain E131") == 1
     assert screen.count("path: timeline.") == 6
 
@@ -367,11 +367,11 @@ def test_a_strangers_step_hears_the_right_one(step: str, suggestion: str) -> Non
     ("old", "new", "label"),
     [
         ("duration: 60s", "duration: [60s]", "write 60s"),
-        ("expect: {verdict: ok}", "expect: no loss", "such as {verdict: ok, records: {lost: none}}"),
+        ("expect: {verdict: ok}", "expect: no loss", "for example {verdict: ok, records: {lost: none}}"),
         (
             "expect: {verdict: ok}",
             "expect: {state: {leader: b2}}",
-            "of which partition? Write {t-0: {leader: b2}}",
+            "name the partition: write {t-0: {leader: b2}}",
         ),
         ("timeline: []", "timeline: []\nstart: b1", "belongs to a step: indent it below a `-` of `timeline:`"),
         (
@@ -393,4 +393,4 @@ def test_a_value_in_the_wrong_place_or_shape_hears_the_right_one(old: str, new: 
 @pytest.mark.parametrize("state", ["isr(t-0) < 2", "[t-0]"])
 def test_a_condition_that_is_no_mapping_hears_an_example(state: str) -> None:
     (error,) = errors_of(file_of(f"{{when: {state}, kill: b1}}"))
-    assert error.label == "such as {t-0: {leader: b2}} or {b1: {running: false}}"
+    assert error.label == "for example {t-0: {leader: b2}} or {b1: {running: false}}"

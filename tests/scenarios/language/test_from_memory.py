@@ -8,8 +8,8 @@ from small_scenario import HEAD, errors_of, file_of
 from scenarios.language.parse.loading import load_text
 from scenarios.language.verbs.every import VERBS
 
-ALL_ACKED = "write r0..r19 or {count: {at_least: 18}}; `failed: none, unknown: none` says that all are acked"
-NO_WAIT = "no step waits for the one before: each has its time since the start of the run, such as `at: 10.5s`"
+ALL_ACKED = "write r0..r19 or {count: {at_least: 18}}; if all are acked, write `failed: none, unknown: none`"
+NO_WAIT = "steps do not wait for each other: give each its time since the start of the run, such as `at: 10.5s`"
 SPELLINGS = [
     ("cut: A", "write {between: [rack(A), [b2, b3, c1]]}"),
     ("cut: B", "write {between: [rack(B), [b1, c1]]}"),
@@ -31,20 +31,20 @@ SPELLINGS = [
     ("partition: [b1]", "write [b1, [b2, b3, c1]]"),
     ("partition: {racks: [A, B]}", "write [rack(A), rack(B)]"),
     ("partition: {between: [b1, b2]}", "write [b1, b2]"),
-    ("partition: brokers", "such as [[b1], [b2, b3, c1]]"),
-    ("heal: A", "write `all`, or the name that `as: NAME` gives to the step that is undone"),
-    ("heal: b1-b2, as: x", "write `all`, or the name that `as: NAME` gives to the step that is undone"),
-    ("heal: b1-b2", "write `all`, or the name that `as: NAME` gives to the step that is undone"),
-    ("heal: [b1, b2]", "write `all`, or the name that `as: NAME` gives to the step that is undone"),
+    ("partition: brokers", "for example [[b1], [b2, b3, c1]]"),
+    ("heal: A", "write `all`, or add `as: NAME` to the step to undo, and write that NAME"),
+    ("heal: b1-b2, as: x", "write `all`, or add `as: NAME` to the step to undo, and write that NAME"),
+    ("heal: b1-b2", "write `all`, or add `as: NAME` to the step to undo, and write that NAME"),
+    ("heal: [b1, b2]", "write `all`, or add `as: NAME` to the step to undo, and write that NAME"),
     ("kill: {broker: b1}", "did you mean `b1`?"),
     ("kill: {brokers: [b1, b2]}", "did you mean `[b1, b2]`?"),
     ("kill: {leader: t-0}", "did you mean `leader(t-0)`?"),
-    ("pause: {broker: b1, for: 5s}", "write b1 here, and other keys beside the verb"),
+    ("pause: {broker: b1, for: 5s}", "write b1 here, and put other keys beside the verb"),
     ("kill: t-0", "did you mean `leader(t-0)`?"),
     ("kill: t", "did you mean `leader(t-0)`?"),
     ("kill: leader t", "did you mean `leader(t-0)`?"),
     ("kill: leader(t)", "did you mean `leader(t-0)`?"),
-    ("kill: first broker", "such as b1, leader(t-0) or rack(A)"),
+    ("kill: first broker", "for example b1, leader(t-0) or rack(A)"),
     ("stop: b1, every: 5s", "add `times: 3`"),
     ("lose_disk: b1", "did you mean `fail_disk`?"),
     ("replace_disk: b1", "did you mean `wipe`?"),
@@ -52,8 +52,8 @@ SPELLINGS = [
     ("block: {between: [b1, b2]}", "did you mean `cut`?"),
     ("latency: {between: [b1, b2], delay: 5ms}", "did you mean `add`?"),
     ("rolling_restart: {brokers: brokers, interval: 5s}", "did you mean `pause`?"),
-    ("commit: p1", "a producer with `transaction: {records: 10}` begins and ends them by itself"),
-    ("rebalance: g", "a group rebalances when a member comes or goes: `stop: m1`"),
+    ("commit: p1", "a producer with `transaction: {records: 10}` begins and ends transactions by itself"),
+    ("rebalance: g", "a group rebalances when a member joins or leaves: write `stop: m1`"),
     ("elect: unclean", "write `elect: {unclean: true}`"),
     ("elect: unclean t-0", "write `elect: {partition: t-0, unclean: true}`"),
     ("elect: {partition: t-0, unclean: yes}", "write `unclean: true`"),
@@ -98,8 +98,8 @@ SPELLINGS = [
     ("reset_offsets: {group: g, topic: t, to_offset: 5}", "did you mean `to`?"),
     ("slow_disk: b1 200ms", "write `slow_disk: {brokers: b1, append: 200ms}`"),
     ("slow_disk: {brokers: b1, delay: 200ms}", "did you mean `append`?"),
-    ("slow_disk: b1", "such as {brokers: b1, append: 2s, read: 1s, throughput: 1MB/s}"),
-    ("fail: Produce", "such as {api: Produce, errors: [NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT]}"),
+    ("slow_disk: b1", "for example {brokers: b1, append: 2s, read: 1s, throughput: 1MB/s}"),
+    ("fail: Produce", "for example {api: Produce, errors: [NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT]}"),
     ("bump_clock: {b1: 5s}", "write `bump_clock: {brokers: b1, by: 5s}`"),
     ("check: {leader: b2}", "write `state: {t-0: {leader: ...}}`"),
     ("check: {t-0: {leader: b2}}", "write `state: {t-0: ...}`"),
@@ -111,12 +111,12 @@ SPELLINGS = [
     ("kill b1", "write `kill: b1`"),
     ("cut b1-b2", "write `cut: {between: [b1, b2]}`"),
     ("log: hello", "no such field"),
-    ("isr: 2", "`check: {state: {t-0: {isr: [b1, b2]}}}` tests it, `set_config` changes min.insync.replicas"),
+    ("isr: 2", "test the ISR with `check: {state: {t-0: {isr: [b1, b2]}}}`; set min.insync.replicas with `set_config`"),
     ("check: {state: {t-0: {isr: 2}}}", "write its members, such as [b1, b2]"),
     ("check: {state: {t-0: {isr: {at_least: 2}}}}", "write its members, such as [b1, b2]"),
-    ("check: {state: {t-0: {isr: b1, b2}}}", "a list has brackets: write `isr: [b1, b2]`"),
+    ("check: {state: {t-0: {isr: b1, b2}}}", "put a list in brackets: `isr: [b1, b2]`"),
     ("kill: random", "names no node: write b1, leader(t-0) or follower(t-0,1)"),
-    ("kill: {mode: {}}", "such as b1, leader(t-0) or rack(A)"),
+    ("kill: {mode: {}}", "for example b1, leader(t-0) or rack(A)"),
     ("kill: leader", "did you mean `leader(t-0)`?"),
     ("kill: b1, b2", "write `kill: [b1, b2]`"),
     ("kill b1, b2, b3", "write `kill: [b1, b2, b3]`"),
@@ -129,15 +129,18 @@ SPELLINGS = [
     ("crash: b1", "did you mean `kill`?"),
     ("isolate: b1", "write `partition: [b1, [b2, b3, c1]]`"),
     ("isolate: [b1, b2]", "write `partition: [[b1, b2], [b3, c1]]`"),
-    ("isolate: minority", "`partition` names every side: `partition: [[b1], [b2, b3, c1]]`"),
+    ("isolate: minority", "list every side in `partition`: `partition: [[b1], [b2, b3, c1]]`"),
     ("disconnect: b1", "write `cut: {between: [b1, [b2, b3, c1]]}`"),
     ("network_partition: b1", "write `partition: [b1, [b2, b3, c1]]`"),
-    ("network partition", "such as `partition: [[b1], [b2, b3, c1]]`"),
+    ("network partition", "for example `partition: [[b1], [b2, b3, c1]]`"),
     ("partition: b1 | b2 b3", "write [b1, [b2, b3]]"),
-    ("partition: b1, b2 / b3", "the comma ends the value of `partition`: a list has brackets, a key a value"),
-    ("partition: random-halves", "such as [[b1], [b2, b3, c1]]"),
-    ("partition: ", "such as [[b1], [b2, b3, c1]]"),
-    ("cut: {between: }", "such as [b1, [b2, b3]]"),
+    (
+        "partition: b1, b2 / b3",
+        "the comma ends the value of `partition`: put a list in brackets, and give each key a value",
+    ),
+    ("partition: random-halves", "for example [[b1], [b2, b3, c1]]"),
+    ("partition: ", "for example [[b1], [b2, b3, c1]]"),
+    ("cut: {between: }", "for example [b1, [b2, b3]]"),
     ("latency: {upstream: b1, downstream: b2, add: 5ms}", "write `between: [b1, b2]`"),
     ("latency: {between: [b1, b2], latency: 5ms}", "did you mean `add`?"),
     ("loss: {between: [b1, b2], loss: 10%}", "did you mean `rate`?"),
@@ -145,19 +148,19 @@ SPELLINGS = [
     ("loss: {between: [b1, b2], rate: 1}", "write 10% or 0.5%"),
     ("fail: {api: Produce, errors: []}", ""),
     ("fail: {api: Produce, errors: REQUEST_TIMED_OUT, partitions: []}", ""),
-    ("produce: {topic: t, count: 5}", "a producer has its topic in `workloads`: write `from: p1`"),
-    ("produce: {from: p2, topic: t, count: 5}", "a producer has its topic in `workloads`: leave it out"),
+    ("produce: {topic: t, count: 5}", "the topic of a producer is in `workloads`: write `from: p1`"),
+    ("produce: {from: p2, topic: t, count: 5}", "the topic of a producer is in `workloads`: leave it out"),
     ("wait: 5s", NO_WAIT),
     ("wait: {t-0: {leader: b2}}", "did you mean `when`?"),
     ("sleep: 5", NO_WAIT),
     ("kill: b1, sleep: 5s", NO_WAIT),
-    ("consume: t", "a consumer of `workloads` reads by itself: `c1r: {kind: consumer, topic: t}`"),
-    ("reorder: b1", "a connection is TCP: nothing in it is doubled or reordered; `loss` and `latency` delay it"),
+    ("consume: t", "a consumer in `workloads` reads by itself: `c1r: {kind: consumer, topic: t}`"),
+    ("reorder: b1", "TCP never duplicates or reorders data; use `loss` or `latency` to delay messages"),
     (
         "alter_topic: {topic: t, partitions: 6}",
-        "`set_config: {topic: t, config: {...}}`, or `create_partitions: {topic: t, count: 6}`",
+        "use `set_config: {topic: t, config: {...}}`, or `create_partitions: {topic: t, count: 6}`",
     ),
-    ("commit_offsets: g", "members of a group commit by themselves; `reset_offsets` moves what they committed"),
+    ("commit_offsets: g", "members of a group commit by themselves; use `reset_offsets` to change committed offsets"),
     ("exec: kafka-topics.sh", "no such field"),
     ("shell: kill -9", "no such field"),
 ]
@@ -207,7 +210,11 @@ def test_a_step_in_words_hears_its_line(words: str, line: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("words", "label"),
-    [("network partition", "such as `partition: [[b1], [b2, b3, c1]]`"), ("wait 5s", NO_WAIT), ("sleep 5", NO_WAIT)],
+    [
+        ("network partition", "for example `partition: [[b1], [b2, b3, c1]]`"),
+        ("wait 5s", NO_WAIT),
+        ("sleep 5", NO_WAIT),
+    ],
 )
 def test_a_step_in_words_that_says_too_little_hears_an_example(words: str, label: str) -> None:
     (error,) = errors_of(file_of(words))
@@ -226,7 +233,7 @@ def test_the_spelling_that_a_cut_hears_is_valid(step: str) -> None:
     ("step", "labels"),
     [
         ("{at: 5s, action: kill, target: b1}", ["write `kill: b1`"]),
-        ("{at: 5s, fault: stop}", ["a verb is a key: `stop: ...`"]),
+        ("{at: 5s, fault: stop}", ["write the verb as a key: `stop: ...`"]),
         ("5s: kill b1", ["write `at: 5s, kill: b1`"]),
         ("{at 5s, kill: b1}", ["write `at: 5s, kill: b1`"]),
         ("{type: info, f: kill, value: b1}", ["write `at: 10.5s, kill: b1`"]),
@@ -248,9 +255,9 @@ def test_a_step_without_a_verb_hears_that_a_verb_is_a_key(step: str, labels: lis
         ("{leader: b2}", "write `state: {t-0: {leader: ...}}`"),
         ("{isr: [b1]}", "write `state: {t-0: {isr: ...}}`"),
         ("{records: {lost: 0}}", "did you mean `none`?"),
-        ("{errors: none}", "such as {p1: none}"),
-        ("{unavailable: none}", "such as {t-0: {writes: none}}"),
-        ("{latency: {max: 5s}}", "such as {p1: {max: ...}}"),
+        ("{errors: none}", "for example {p1: none}"),
+        ("{unavailable: none}", "for example {t-0: {writes: none}}"),
+        ("{latency: {max: 5s}}", "for example {p1: {max: ...}}"),
         ("{verdicts: ok}", "did you mean `verdict`?"),
         ("{verdict: pass}", "did you mean `ok`?"),
         ("{verdict: data_loss}", "did you mean `lost`?"),
@@ -265,7 +272,7 @@ def test_a_step_without_a_verb_hears_that_a_verb_is_a_key(step: str, labels: lis
         ("{logs: {t: r0..r9}}", "write `t-0: r0..r9`"),
         ("{logs: {t-0: {leader: r0..r9}}}", "write `t-0: r0..r9`"),
         ("{logs: {t-0: {b9: r0..r9}}}", "unknown"),
-        ("{logs: same}", "such as {t-0: r0..r9}"),
+        ("{logs: same}", "for example {t-0: r0..r9}"),
         ("{state: {t-0: b2}}", "write {leader: b2}"),
         ("{state: {b1: down}}", "write {running: false}"),
         ("{state: {b1: {state: dead}}}", "write {running: false}"),
@@ -284,13 +291,13 @@ def test_a_step_without_a_verb_hears_that_a_verb_is_a_key(step: str, labels: lis
         ("{records: {acked: '>90%'}}", ALL_ACKED),
         ("{records: {acked: all}}", ALL_ACKED),
         ("{records: {lost: r0-r9}}", "did you mean `r0..r9`?"),
-        ("{records: none}", "such as {lost: none}"),
+        ("{records: none}", "for example {lost: none}"),
         ("{events: [leader_elected]}", "write {event: leader_elected}"),
-        ("{events: leader_elected}", "such as [{event: leader_elected, broker: b2}]"),
-        ("{errors: {p1: NOT_ENOUGH_REPLICAS}}", "such as none or {NOT_ENOUGH_REPLICAS: {count: 3}}"),
+        ("{events: leader_elected}", "for example [{event: leader_elected, broker: b2}]"),
+        ("{errors: {p1: NOT_ENOUGH_REPLICAS}}", "for example none or {NOT_ENOUGH_REPLICAS: {count: 3}}"),
         ("{latency: {p1: {max: 5s}}}", "write {at_most: 5s}"),
-        ("{unavailable: {t-0: {writes: 9s}}}", "such as [{from: 10.5s, to: 19.5s}]"),
-        ("{diverged: {t-0: none}}", "such as {offsets: [10], replicas: [b1, b2]}"),
+        ("{unavailable: {t-0: {writes: 9s}}}", "for example [{from: 10.5s, to: 19.5s}]"),
+        ("{diverged: {t-0: none}}", "for example {offsets: [10], replicas: [b1, b2]}"),
     ],
 )
 def test_an_expectation_written_from_memory_hears_the_right_spelling(expect: str, label: str) -> None:
@@ -299,7 +306,7 @@ def test_an_expectation_written_from_memory_hears_the_right_spelling(expect: str
 
 
 PRODUCER, CONSUMER = "p1: {kind: producer, topic: t", "c1r: {kind: consumer, topic: t"
-MEMBERS = "members of groups are `kind: transform`"
+MEMBERS = "write a group member as `kind: transform`"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +333,7 @@ MEMBERS = "members of groups are `kind: transform`"
         (
             PRODUCER,
             PRODUCER + ", count: 10",
-            "`rate` and `stop` bound a producer; a step sends so many: `produce: {from: p1, count: 10}`",
+            "limit a producer by `rate` and `stop`, or send records in a step: `produce: {from: p1, count: 10}`",
         ),
         (
             "config: {min.insync.replicas: 2}",
@@ -336,7 +343,7 @@ MEMBERS = "members of groups are `kind: transform`"
         (
             "config: {min.insync.replicas: 2}",
             "acks: all",
-            "a key of producers: it belongs under `workloads.NAME.config`",
+            "a key of producers: put it under `workloads.NAME.config`",
         ),
         ("{partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}", "3", "write {partitions: 3}"),
         (
@@ -371,7 +378,7 @@ def test_a_block_written_from_memory_hears_the_right_spelling(old: str, new: str
     assert [error.label for error in errors] == [label]
 
 
-OF_CLIENTS, OF_GROUPS = "it belongs under `workloads.NAME.config`", f"a key of consumers: {MEMBERS}"
+OF_CLIENTS, OF_GROUPS = "put it under `workloads.NAME.config`", f"a key of consumers: {MEMBERS}"
 
 
 @pytest.mark.parametrize("form", ["config: {{{0}: 5}}", "{0}: 5"])
@@ -383,17 +390,17 @@ OF_CLIENTS, OF_GROUPS = "it belongs under `workloads.NAME.config`", f"a key of c
         (PRODUCER, "session.timeout.ms", OF_GROUPS),
         (PRODUCER, "max.poll.records", f"a key of consumers: {OF_CLIENTS}"),
         (PRODUCER, "auto_offset_reset", f"did you mean `auto.offset.reset`? a key of consumers: {OF_CLIENTS}"),
-        (PRODUCER, "min.insync.replicas", "a key of topics: it belongs under `topics.NAME.config`"),
-        (PRODUCER, "replica.lag.time.max.ms", "a key of brokers: it belongs under `cluster.config`"),
+        (PRODUCER, "min.insync.replicas", "a key of topics: put it under `topics.NAME.config`"),
+        (PRODUCER, "replica.lag.time.max.ms", "a key of brokers: put it under `cluster.config`"),
         (CONSUMER, "acks", f"a key of producers: {OF_CLIENTS}"),
         (CONSUMER, "linger.ms", f"a key of producers: {OF_CLIENTS}"),
-        (CONSUMER, "retention.ms", "a key of topics: it belongs under `topics.NAME.config`"),
+        (CONSUMER, "retention.ms", "a key of topics: put it under `topics.NAME.config`"),
         ("t: {partitions: {0: [b1, b2, b3]}", "acks", f"a key of producers: {OF_CLIENTS}"),
         ("t: {partitions: {0: [b1, b2, b3]}", "retry.backoff.ms", f"a key of clients: {OF_CLIENTS}"),
         (
             "t: {partitions: {0: [b1, b2, b3]}",
             "broker.session.timeout.ms",
-            "a key of brokers: it belongs under `cluster.config`",
+            "a key of brokers: put it under `cluster.config`",
         ),
         ("b1: {rack: A", "group.id", OF_GROUPS),
         ("b1: {rack: A", "max.poll.records", f"a key of consumers: {OF_CLIENTS}"),

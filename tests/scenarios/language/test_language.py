@@ -276,7 +276,7 @@ def test_a_server_properties_is_taken(
     file = load_whole(file_of(head=with_properties(properties)))
     titles = {one.code: one.title for one in file.warnings}
     assert titles["W211"] == f"{len(left_out.split(', '))} keys have no effect here: {left_out}"
-    assert titles.get("W212", "") == (f"2 keys of Kafka are not yet supported: {not_yet}" if not_yet else "")
+    assert titles.get("W212", "") == (f"2 Kafka keys are not yet supported: {not_yet}" if not_yet else "")
     inert = set(f"{left_out}, {not_yet}".split(", "))
     assert set(file.scenario.cluster.config) - {"log.dirs"} == set(properties) - inert - {"log.dirs"}
     assert file.scenario.cluster.log_dirs("b1") == log_dirs

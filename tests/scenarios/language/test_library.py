@@ -120,9 +120,9 @@ def test_find_by_id_path_and_wrong_name(tmp_path: Path) -> None:
     assert catalogue.find_scenario("acks1-leader-kill").name == "acks1-leader-kill.yaml"
     mine = tmp_path / "mine.yaml"
     assert catalogue.find_scenario(str(mine)) == mine
-    with pytest.raises(catalogue.UnknownScenario, match="did you mean `acks1-leader-kill`"):
+    with pytest.raises(catalogue.UnknownScenario, match="Did you mean `acks1-leader-kill`"):
         catalogue.find_scenario("ack1-leader-kil")
-    with pytest.raises(catalogue.UnknownScenario, match="`highwater list unclean leader` names"):
+    with pytest.raises(catalogue.UnknownScenario, match="run `highwater list unclean leader`"):
         catalogue.find_scenario("unclean leader")
 
 

@@ -33,7 +33,7 @@ def test_it_is_written_as_it_is_read() -> None:
             ERA,
             MEMBER.replace("topic: t", "topic: t, reject: r0").replace("explicit", "implicit"),
             "E126",
-            "share_consumer `s1` accepts all records",
+            "share_consumer `s1` accepts all records, so `reject` has no effect",
         ),
         (
             ERA,

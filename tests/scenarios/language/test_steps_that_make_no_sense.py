@@ -12,11 +12,11 @@ from scenarios.language.parse.loading import load_text
 
 VICTIM = '{at: 1s, kill: "leader(t-0)", as: v}'
 NEEDLESS = [
-    (("{at: 1s, kill: b1}", "{at: 2s, kill: b1}"), "W205", "step 2 would kill b1, which is down since step 1"),
+    (("{at: 1s, kill: b1}", "{at: 2s, kill: b1}"), "W205", "step 2 would kill b1, which has been down since step 1"),
     (("{at: 1s, kill: b1}", "{at: 2s, start: b1}", "{at: 3s, kill: b1}"), None, ""),
     (("{at: 1s, stop: b1}", "{at: 1.1s, kill: b1}"), None, ""),
     (("{at: 1s, kill: b1}", "{at: 2s, power_off: b1}"), None, ""),
-    (("{at: 1s, resume: b1}", "{at: 2s, pause: b1}"), "W205", "step 1 resumes b1, which nothing has paused"),
+    (("{at: 1s, resume: b1}", "{at: 2s, pause: b1}"), "W205", "step 1 resumes b1, which no step has paused"),
     (("{at: 1s, pause: b1, for: 9s}", "{at: 2s, resume: b1}"), None, ""),
     (('{at: 1s, pause: "leader(t-0)"}', "{at: 2s, resume: b1}"), None, ""),
     (("{at: 1s, kill: b1}", "{at: 2s, restart: b1}", "{at: 3s, kill: b1}"), None, ""),
@@ -24,17 +24,21 @@ NEEDLESS = [
     (
         ("{at: 1s, kill: brokers}", '{at: 2s, kill: "others(b1)"}'),
         "W205",
-        "step 2 would kill b2, b3, which are down since step 1",
+        "step 2 would kill b2, b3, which have been down since step 1",
     ),
-    ((VICTIM, '{at: 2s, kill: "@v"}'), "W205", "step 2 would kill @v, which is down since step 1"),
-    (("{at: 1s, kill: b1, as: v}", '{at: 2s, kill: "@v"}'), "W205", "step 2 would kill b1, which is down since step 1"),
+    ((VICTIM, '{at: 2s, kill: "@v"}'), "W205", "step 2 would kill @v, which has been down since step 1"),
+    (
+        ("{at: 1s, kill: b1, as: v}", '{at: 2s, kill: "@v"}'),
+        "W205",
+        "step 2 would kill b1, which has been down since step 1",
+    ),
     ((VICTIM, '{at: 2s, start: "@v"}', '{at: 3s, kill: "@v"}'), None, ""),
     ((VICTIM, "{at: 2s, start: b1}", '{at: 3s, kill: "@v"}'), None, ""),
     ((VICTIM, "{at: 2s, kill: b1}", "{at: 3s, start: b1}", '{at: 4s, start: "@v"}'), None, ""),
     (
         (VICTIM, '{at: 4s, kill: "leader(t-0)"}'),
         "W205",
-        "step 2 would kill the same broker 3 s after step 1: leader(t-0) is the dead one until its session of 9 s ends",
+        "step 2 would kill the same broker again 3 s after step 1: it stays leader(t-0) until its session of 9 s ends",
     ),
     ((VICTIM, '{at: 2s, start: "@v"}', '{at: 9s, start: "@v"}'), None, ""),
     ((VICTIM, '{at: 11s, kill: "leader(t-0)"}'), None, ""),
@@ -42,7 +46,7 @@ NEEDLESS = [
     (
         ("{at: 1s, kill: b2}", "{at: 2s, rolling_restart: [b1, b2]}"),
         "W205",
-        "step 2 would restart nothing: b2 is down since step 1",
+        "step 2 would restart nothing: b2 has been down since step 1",
     ),
     (("{at: 1s, rolling_restart: [b1, b2]}", "{at: 5s, start: b1}", "{at: 9s, kill: b1}"), None, ""),
     ((VICTIM, "{at: 2s, elect: {partition: t-0, unclean: true}}", '{at: 4s, kill: "leader(t-0)"}'), None, ""),
@@ -62,32 +66,32 @@ def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: 
         (
             ('{at: 9s, kill: "leader(t-0)", as: v}', '{at: 2s, start: "@v"}'),
             "E133",
-            "step 2 uses `@v` before step 1 chooses it",
+            "step 2 uses `@v` before step 1 chooses its nodes",
         ),
         (
             ('{at: 1s, start: "@v"}', '{at: 1s, kill: "leader(t-0)", as: v}'),
             "E133",
-            "step 1 uses `@v` before step 2 chooses it",
+            "step 1 uses `@v` before step 2 chooses its nodes",
         ),
         (
             ('{at: 1s, pause: "leader(t-0)", as: v}', '{at: 2s, start: "@v"}'),
             "E130",
-            "step 2 would start @v, which is not down then",
+            "step 2 would start @v, which is not down at that time",
         ),
         (
             ("{at: 1s, kill: b1, for: 2s}", "{at: 9s, start: b1}"),
             "E130",
-            "step 2 would start b1, which is not down then",
+            "step 2 would start b1, which is not down at that time",
         ),
         (
             ("{at: 1s, create_topic: t}", "{at: 9s, create_topic: t}"),
             "E130",
-            "step 2 would make the topic `t`, which step 1 has made",
+            "step 2 would create the topic `t`, which step 1 has created",
         ),
         (
             ("{at: 1s, create_topic: t, every: 5s, times: 2}",),
             "E130",
-            "step 1 would make the topic `t`, which its first time has made",
+            "step 1 would create the topic `t`, which its first firing has created",
         ),
         (
             ("{at: 9s, delete_topic: t}", "{at: 1s, delete_topic: t}"),
@@ -97,12 +101,12 @@ def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: 
         (
             ("{at: 1s, delete_topic: t}", "{at: 2s, create_topic: t}", "{at: 3s, create_topic: t}"),
             "E130",
-            "step 3 would make the topic `t`, which step 2 has made",
+            "step 3 would create the topic `t`, which step 2 has created",
         ),
         (
             ("{at: 1s, delete_topic: t, every: 5s, times: 2}",),
             "E130",
-            "step 1 would delete the topic `t`, which its first time has deleted",
+            "step 1 would delete the topic `t`, which its first firing has deleted",
         ),
         (
             ("{at: 1s, delete_topic: u}",),
@@ -121,7 +125,7 @@ def test_a_step_that_comes_too_early_or_too_late_is_an_error(steps: tuple[str, .
     [
         (
             ("{at: 1s, delete_topic: t}", "{at: 2s, produce: {from: p1, count: 1}}"),
-            ["step 2 sends to a topic that step 1 has deleted, and that no step makes"],
+            ["step 2 sends to a topic that step 1 deleted and no step creates again"],
         ),
         (("{at: 2s, delete_topic: t}", "{at: 1s, produce: {from: p1, count: 1}}"), []),
         (
@@ -189,7 +193,7 @@ def test_producers_that_begin_together_with_one_transactional_id_are_a_mistake(
     start: str, step: str, warns: bool
 ) -> None:
     warnings = load_text(ONE_ID.format(start=start, step=step), "test.yaml").warnings
-    why = "`p1` and `p2` begin together with one transactional.id: the later one to ask for it fences the earlier"
+    why = "`p1` and `p2` start together with the same transactional.id: one fences the other"
     assert [one.title for one in warnings if one.code == "W210"] == ([why] if warns else [])
 
 
@@ -213,7 +217,7 @@ def test_a_mistake_of_a_variant_names_the_variant() -> None:
     variant = "variants:\n  - {id: short, patch: {duration: 5s}, expect: {verdict: ok}}\n"
     text = file_of("{at: 9s, kill: b1}", "{at: 10s, kill: b1}") + variant
     found = {one.title: one for one in load_text(text, "test.yaml").warnings}
-    assert found["step 2 would kill b1, which is down since step 1"].variants == ("base", "short")
+    assert found["step 2 would kill b1, which has been down since step 1"].variants == ("base", "short")
     late = found["step 1 comes after the end of the run"]
     assert late.variants == ("short",) and "= only in variant short" in render(late)
 
@@ -221,9 +225,9 @@ def test_a_mistake_of_a_variant_names_the_variant() -> None:
 @pytest.mark.parametrize(
     ("expected", "title"),
     [
-        ("records: {lost: r4..r5}", "r5 is expected, but its producer sends 5 records in all"),
-        ("records: {lost: {at_least: s0}}", "s0 is expected, but its producer sends 0 records in all"),
-        ('logs: {t-0: "r0, r9"}', "r9 is expected, but its producer sends 5 records in all"),
+        ("records: {lost: r4..r5}", "r5 is expected, but its producer sends only 5 records"),
+        ("records: {lost: {at_least: s0}}", "s0 is expected, but its producer sends only 0 records"),
+        ('logs: {t-0: "r0, r9"}', "r9 is expected, but its producer sends only 5 records"),
         ("records: {lost: r0..r4, acked: {at_most: r0..r99}}", None),
     ],
 )
@@ -259,7 +263,10 @@ def test_a_rate_brings_so_many_records_and_no_more(arrival: str, last: int | Non
 @pytest.mark.parametrize(
     ("profile", "title"),
     [
-        ("kafka-4.1", "min.insync.replicas (4) counts as 3, the replication factor: one slow broker stops acks=all"),
+        (
+            "kafka-4.1",
+            "min.insync.replicas (4) counts as 3, the replication factor: one slow broker stops acks=all writes",
+        ),
         ("kafka-3.5", "no acks=all write is accepted: min.insync.replicas (4) is above the replication factor (3)"),
     ],
 )
@@ -278,7 +285,7 @@ def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
     (carets,) = [line.partition("| ")[2] for line in lines if "^" in line]
     assert shown.startswith("...") and shown.endswith("...") and len(shown) == 75
     assert shown[carets.index("^") :].startswith("kil:")
-    assert [note.split(":")[1] for note in error.notes] == [" a step has one verb", " and beside it"]
+    assert [note.split(":")[1] for note in error.notes] == [" a step has one verb", " and these keys beside the verb"]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +304,7 @@ def test_who_uses_what_could_not_be_read_is_not_to_blame(old: str, new: str, tit
 @pytest.mark.parametrize(
     ("brokers", "config", "titles"),
     [
-        (2, "{transactional.id: T}", ["`p1` waits for ever: __transaction_state cannot be made on 2 brokers with "
+        (2, "{transactional.id: T}", ["`p1` waits forever: __transaction_state cannot be created on 2 brokers with "
          "transaction.state.log.replication.factor=3"]),
         (3, "{transactional.id: T}", []),
         (2, "{}", []),
@@ -323,5 +330,5 @@ def test_a_quota_of_a_client_that_is_not_there_is_a_warning(client: str, is_warn
     text = file_of(f"{{at: 1s, set_quota: {{client: {client}, quota: {{producer_byte_rate: 1000}}}}}}")
     found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W205"]
     assert found == (
-        ["step 1 changes nothing: no workload is called p9; there are p1, p2, c1r"] if is_warned_of else []
+        ["step 1 changes nothing: no workload is called p9; the workloads are p1, p2, c1r"] if is_warned_of else []
     )

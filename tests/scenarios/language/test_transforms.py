@@ -74,7 +74,7 @@ def test_brokers_evaluate_a_pattern_since_kafka_4(profile: str, codes: list[str]
 
 @pytest.mark.parametrize(
     ("protocol", "titles"),
-    [("classic", ["`t2` and `t1` are in one group and read different topics"]), ("consumer", [])],
+    [("classic", ["`t2` and `t1` are in one group but read different topics"]), ("consumer", [])],
 )
 def test_the_leader_of_a_classic_group_assigns_what_it_reads_itself(protocol: str, titles: list[str]) -> None:
     first = TRANSFORM.replace("acks: all", f"group.protocol: {protocol}")
