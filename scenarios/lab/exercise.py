@@ -121,9 +121,11 @@ class Exercise(ABC):
         except ScenarioInvalid as invalid:
             return self.unreadable(invalid)
         except TooMuch as bound:
-            judgement.criteria.append(Criterion("bounds", False, "it is as small as an exercise needs", str(bound)))
+            judgement.criteria.append(
+                Criterion("bounds", False, "the scenario is within the limits of an exercise", str(bound))
+            )
         except CannotBePlayed as error:
-            judgement.criteria.append(Criterion("possible", False, "every step can be done", str(error)))
+            judgement.criteria.append(Criterion("possible", False, "every step can be performed", str(error)))
         return judgement
 
     def unreadable(self, invalid: ScenarioInvalid) -> Judgement:
@@ -151,8 +153,8 @@ class ScenarioExercise(Exercise):
         changed = changed_paths(given, scenario)
         outside = [path for path in changed if not any(within(path, allowed) for allowed in self.allowed(given))]
         named = hand_in.student or "a student without a name"
-        hint = f"changed: {', '.join(outside[:3])}; yours to change: {', '.join(self.allowed(given))}"
-        yield Criterion("given", not outside, f"what was given to {named} is as it was", hint)
+        hint = f"you changed {', '.join(outside[:3])}; you may change only {', '.join(self.allowed(given))}"
+        yield Criterion("given", not outside, f"the fixed part of the exercise for {named} is unchanged", hint)
         if not outside:
             yield from self.judge_scenario(hand_in, scenario, changed)
 
@@ -188,7 +190,7 @@ class SheetExercise(Exercise):
         right = self.right_answers(hand_in.student, Sandbox()) if answers else {}
         run = Path(hand_in.file).with_name(f"{self.name}-run.yaml")
         is_of_another = self._is_of_another(run, hand_in.student)
-        wrong = f"{run.name} was drawn for another name" if is_of_another else "not what the run shows"
+        wrong = f"{run.name} was made for another name" if is_of_another else "the run shows something else"
         for name, (kind, sentence) in self.asks.items():
             said = answers.get(name)
             if said is None:
@@ -196,7 +198,7 @@ class SheetExercise(Exercise):
             elif meaning(kind, said) is None:
                 hint = f"cannot be read: write {kind.value}"
                 if kind is AnswerForm.OFFSET and meaning(AnswerForm.RECORDS, said):
-                    hint = "is a record; the offset is a number"
+                    hint = "is a record: write its offset, a number"
                 yield Criterion(name, False, sentence, f"`{printable(said[:40])}` {hint}")
             else:
                 yield Criterion(name, is_same(kind, said, right[name]), sentence, wrong)

@@ -66,7 +66,7 @@ def read_hand_in(path: Path) -> HandIn:
     problems = Problems()
     text = read_text(path, str(path), problems, follow=False)
     if text is not None and len(text.encode()) > BYTES_MAX:
-        title = f"`{path}` has {len(text.encode()):,} bytes; an answer may have {BYTES_MAX:,}"
+        title = f"`{path}` has {len(text.encode()):,} bytes; at most {BYTES_MAX:,} are allowed"
         problems.add(Diagnostic(code="E102", title=title, place=None, file=str(path)))
     if text is None or problems.any_error:
         raise ScenarioInvalid(str(path), problems.sorted())
@@ -99,7 +99,7 @@ def read_answers(hand_in: HandIn, known: tuple[str, ...]) -> dict[str, str]:
     node: Node | None = root.get("answers") if isinstance(root, Mapping) else None
     if not isinstance(node, Mapping):
         if not problems.any_error:
-            title = "the sheet has no `answers`: each on a line of its own, as `start` wrote it"
+            title = "the sheet has no `answers:` with one answer on each line below it"
             place = None if root is None else root.place
             problems.add(Diagnostic(code="E105", title=title, place=place, file=hand_in.file))
         raise ScenarioInvalid(hand_in.file, problems.sorted())
@@ -109,7 +109,7 @@ def read_answers(hand_in: HandIn, known: tuple[str, ...]) -> dict[str, str]:
             title = f"unknown answer `{key[:60]}`; the sheet asks for {', '.join(known)}"
             problems.add(Diagnostic(code="E104", title=title, place=key_node.place))
         elif (text := _text_of(value)) is None:
-            title = f"the answer `{key}` is one word or number, or a list of them"
+            title = f"the answer `{key}` must be a word, a number or a list"
             problems.add(Diagnostic(code="E111", title=title, place=value.place))
         elif text:
             answers[key] = text

@@ -122,7 +122,7 @@ class MarksRow:
         absent = [name for name in names if name not in self.marks] if self.student else []
         return [
             *lacks,
-            *([f"not handed in: {', '.join(absent)}"] if absent else []),
+            *([f"missing answers: {', '.join(absent)}"] if absent else []),
             *(f"{mark.file}: {mark.why_not}" for mark in self.others),
         ]
 
@@ -142,8 +142,8 @@ def judge_file(exercise: Exercise, path: Path, shown: str | None = None) -> Mark
             hand_in = read_hand_in(path)
             others = _headed_exercises(hand_in.text)
             if others and exercise.name not in others:
-                why = f"this is the file of lab {others[0]}: highwater lab check {others[0]} {printable(str(path))}"
-                judgement = Judgement([Criterion(UNREADABLE, False, f"it is a file of lab {exercise.name}", why)])
+                why = f"it belongs to lab {others[0]}; run highwater lab check {others[0]} {printable(str(path))}"
+                judgement = Judgement([Criterion(UNREADABLE, False, f"the file belongs to lab {exercise.name}", why)])
             else:
                 judgement = exercise.judge(hand_in)
         except ScenarioInvalid as invalid:
@@ -152,7 +152,7 @@ def judge_file(exercise: Exercise, path: Path, shown: str | None = None) -> Mark
             lack = lack_behind(error)
             is_our_bug = lack is None
             trouble = f"a bug in highwater: {type(first_leaf(error)).__name__}: {error}" if lack is None else lack.what
-            judgement = Judgement([Criterion("judged", False, "it can be judged", trouble)])
+            judgement = Judgement([Criterion("judged", False, "the file can be judged", trouble)])
     steps = _steps_of(exercise, hand_in) if judgement.criteria and judgement.criteria[0].holds else ""
     file = shown or str(path)
     return Mark(file, exercise.name, hand_in.student, hand_in.digest, judgement, trouble, is_our_bug, steps)
@@ -176,7 +176,7 @@ def mark_file(job: tuple[str, str]) -> Mark:
         return Mark(file, name, "", "", judgement, why)
     name = headed[0] if headed else name
     if not name:
-        return Mark(file, "", "", "", Judgement(), "no answer to an exercise, by its heading and its name")
+        return Mark(file, "", "", "", Judgement(), "neither the heading nor the file name names an exercise")
     return judge_file(found[name], path, file)
 
 
@@ -303,7 +303,7 @@ def _worth(mark: Mark) -> tuple[bool, int]:
 
 
 def _set_aside(mark: Mark, better: Mark) -> Mark:
-    return replace(mark, exercise="", trouble=mark.trouble or f"does not count beside {better.file}")
+    return replace(mark, exercise="", trouble=mark.trouble or f"does not count, because {better.file} does")
 
 
 def _note_copies(rows: Sequence[MarksRow]) -> None:
@@ -319,9 +319,9 @@ def _note_copies(rows: Sequence[MarksRow]) -> None:
     for row in rows:
         for mark in sorted(row.all_marks, key=lambda mark: mark.file):
             copies = [file for file in same.get(mark.digest, ()) if file != mark.file]
-            row.same += [f"{mark.file} is the same as {listed(copies)}"] if copies else []
+            row.same += [f"{mark.file} is identical to {listed(copies)}"] if copies else []
             others = [one.file for one in alike.get(mark.steps, ()) if one.digest != mark.digest]
-            row.similar += [f"{mark.file} has the steps of {listed(others)}"] if others else []
+            row.similar += [f"{mark.file} has the same steps as {listed(others)}"] if others else []
 
 
 # ------------------------------------------------------------------------------------------------------------------ CSV

@@ -125,7 +125,7 @@ def refuse_too_much(scenario: Scenario) -> None:
         (sum(step.times for step in scenario.timeline), FIRINGS_MAX, "firings of steps"),
         (_records(scenario), RECORDS_MAX, "records"),
         (max(largest, _largest_produced(scenario.timeline)), RECORD_BYTES_MAX, "bytes in a record"),
-        (scenario.duration_us // 1_000_000, DURATION_MAX_US // 1_000_000, "seconds"),
+        (scenario.duration_us // 1_000_000, DURATION_MAX_US // 1_000_000, "seconds of duration"),
     )
     for count, most, what in counted:
         if count > most:

@@ -43,7 +43,7 @@ OFFSET_MAX = 2**63 - 1
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _SEGMENT = re.compile(r"\d{20}\.log", re.ASCII)
 _SNAPSHOT = re.compile(r"\d{20}\.snapshot", re.ASCII)
-_FIX = "name each broker's log directory (log.dirs): the one with meta.properties in it"
+_FIX = "name a log directory of each broker (log.dirs), which has meta.properties in it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def open_directory(path: Path) -> LogDirectory:
     node = properties.get("node.id", properties.get("broker.id", ""))
     if not re.fullmatch(r"\d{1,10}", node, re.ASCII):
         node = name_text(path.resolve().name) or "/"
-        notes.append(f"{META_PROPERTIES} names no node.id: the folder's name stands for it")
+        notes.append(f"{META_PROPERTIES} has no node.id, so the folder's name stands for the broker")
     return LogDirectory(
         path=path,
         node=node,
@@ -160,7 +160,7 @@ def _names_in(path: Path) -> list[str]:
 def _inside(path: Path, names: list[str]) -> str:
     """Return a hint for an error message if subfolders are log directories, as in a run's `logs`, otherwise ""."""
     inside = [name for name in names[:100] if _is_readable(path / name / META_PROPERTIES)]
-    return f"; {', '.join(name_text(name) for name in inside[:5])} in it are" if inside else ""
+    return f"; log directories in it: {', '.join(name_text(name) for name in inside[:5])}" if inside else ""
 
 
 def _is_readable(path: Path) -> bool:
@@ -195,7 +195,7 @@ def _properties(path: Path, notes: list[str]) -> dict[str, str]:
         with readable(path):
             return read_properties(path)
     except UnicodeDecodeError:
-        notes.append(f"{path.name} is damaged: not text")
+        notes.append(f"{path.name} is damaged: it is not text")
         return {}
 
 
@@ -210,7 +210,7 @@ def _offsets(path: Path, notes: list[str]) -> dict[TopicPartition, Offset]:
         if not all(0 <= offset <= OFFSET_MAX for offset in found.values()):
             raise CorruptCheckpoint(f"{path.name} has an offset out of range")
     except (CorruptCheckpoint, ValueError) as error:
-        notes.append(f"{name_text(str(error))}: the file is damaged, and not used")
+        notes.append(f"{name_text(str(error))}: the file is damaged and not used")
         return {}
     return found
 
@@ -252,7 +252,7 @@ def _segments(path: Path, names: list[str], notes: list[str]) -> Iterator[Segmen
 
 def _topic_id(path: Path, notes: list[str]) -> str | None:
     if not is_there(path):
-        notes.append(f"it has no {PARTITION_METADATA}")
+        notes.append(f"{PARTITION_METADATA} is missing")
         return None
     try:
         with readable(path):
@@ -265,7 +265,7 @@ def _topic_id(path: Path, notes: list[str]) -> str | None:
 
 def _leader_epochs(path: Path, notes: list[str]) -> tuple[tuple[LeaderEpoch, Offset], ...] | None:
     if not is_there(path):
-        notes.append(f"it has no {LEADER_EPOCHS}")
+        notes.append(f"{LEADER_EPOCHS} is missing")
         return None
     try:
         with readable(path):

@@ -47,7 +47,7 @@ def readable(place: Path) -> Iterator[None]:
         raise LogDirectoryUnreadable(place, "no permission to read it", fix) from error
     except NotADirectoryError as error:
         file = next(parent for parent in (place, *place.parents) if parent.exists())
-        fix = f"give a directory of a broker, such as runs/0001-NAME/logs/b1: {path_text(file)} is a file"
+        fix = f"{path_text(file)} is a file; name a log directory of a broker, such as runs/0001-NAME/logs/b1"
         raise LogDirectoryUnreadable(place, "not a directory" if file == place else "no such directory", fix) from error
     except OSError as error:
         raise LogDirectoryUnreadable(place, str(error.strerror or error), "read a copy made with cp -r") from error
@@ -66,11 +66,11 @@ def is_there(path: Path) -> bool:
             return False
     if not stat.S_ISREG(found.st_mode):
         raise LogDirectoryUnreadable(
-            path, "it is not a regular file", "give a broker's log directory itself, without symbolic links"
+            path, "it is not a regular file", "name the log directory of a broker itself, without symbolic links"
         )
     if found.st_size > SMALL_FILE_BYTES_MAX:
-        why = f"{found.st_size:,} bytes are too many for such a file"
-        raise LogDirectoryUnreadable(path, why, "move it away in a copy of the directory, and read that")
+        why = f"the file has {found.st_size:,} bytes; at most {SMALL_FILE_BYTES_MAX:,} are read"
+        raise LogDirectoryUnreadable(path, why, "copy the directory, remove the file from the copy, and read the copy")
     return True
 
 
@@ -82,6 +82,6 @@ def open_to_read(path: Path) -> int:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise LogDirectoryUnreadable(
-            path, "it is not a regular file", "give a broker's log directory itself, without symbolic links"
+            path, "it is not a regular file", "name the log directory of a broker itself, without symbolic links"
         )
     return fd

@@ -96,7 +96,7 @@ def open_all(paths: Sequence[Path]) -> list[LogDirectory]:
         for topic_partition in directory.partitions:
             earlier = seen.setdefault((directory.node, topic_partition), directory)
             if earlier is not directory:
-                why = f"broker {directory.node} has {topic_partition} in {path_text(earlier.path)} already"
+                why = f"broker {directory.node} already has {topic_partition} in {path_text(earlier.path)}"
                 raise LogDirectoryUnreadable(directory.path, why, "name each directory of each broker once")
     return directories
 
@@ -133,7 +133,7 @@ def read(
 def _notes(directories: Sequence[LogDirectory]) -> Iterator[str]:
     clusters = sorted({directory.cluster_id for directory in directories if directory.cluster_id is not None})
     if len(clusters) > 1:
-        yield f"they are of different clusters: {', '.join(clusters)}"
+        yield f"the directories belong to different clusters: {', '.join(clusters)}"
 
 
 def _partition(
@@ -156,9 +156,9 @@ def _partition(
     others = [replica for replica in replicas if replica is not leader]
     notes = []
     if leader_node is not None and named is None:
-        notes.append(f"broker {leader_node} has no replica of it")
+        notes.append(f"broker {leader_node} has no replica of this partition")
     if len({replica.files.topic_id for replica in replicas} - {None}) > 1:
-        notes.append("its topic ids differ: these are not replicas of one topic")
+        notes.append("the topic ids differ: these are not replicas of one topic")
     return PartitionReading(
         topic_partition=name,
         replicas=tuple(replicas),

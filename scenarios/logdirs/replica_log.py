@@ -365,8 +365,7 @@ class _Reading:
         if stop is None:
             return None, None
         if stop.kind == "zeros" or (stop.kind == "length" and stop.position >= indexed):
-            what = f"what is at byte {stop.position:,} of {stop.file.path.name} stops it"
-            return f"it reads the end of its log, and {what}", None
+            return f"it cannot read the end of its log at byte {stop.position:,} of {stop.file.path.name}", None
         return None, last if stop.kind == "torn" and stop.position <= indexed and last.records else None
 
     def _note_batch(self, batch: StoredBatch, end: Offset) -> None:
@@ -398,6 +397,6 @@ class _Reading:
             self._moved = "a segment was deleted while it was read"
             return
         if now > file.size:
-            self._moved = "its segments grew while they were read"
+            self._moved = "segments grew while they were read"
         elif now < file.size:
-            self._moved = "its segments were cut while they were read"
+            self._moved = "segments were cut while they were read"

@@ -102,7 +102,7 @@ class _Returning:
                 self._is_fetching = answer.error is ErrorCode.NONE and answer.diverging is None
                 self._step(answer)
             else:
-                self._gives_up = f"it neither fetches nor asks ({self._state.state.value})"
+                self._gives_up = f"it neither fetches nor asks for offsets ({self._state.state.value})"
         return Return(log_end_offset=self._own.end, steps=tuple(self._steps), gives_up=self._gives_up)
 
     def _step(self, given: FollowerInput) -> None:
@@ -139,11 +139,11 @@ class _Returning:
 
     def _question(self, which: Which) -> str:
         leader, follower = self._names(LEADER), self._names(FOLLOWER)
-        asks = f"{follower} asks {leader} where its log"
+        asks = f"{follower} asks {leader} for its log"
         if which is Which.LATEST:
-            return f"{asks} ends: it answered that {self._state.fetch_offset} is out of range"
-        own_end = f"{follower}'s own log ends at {self._own.end}"
-        return f"{asks} starts: {own_end}, not after {leader}'s at {self._leader.end}"
+            return f"{asks} end offset, because {leader} answered that {self._state.fetch_offset} is out of range"
+        own_end = f"{follower}'s log ends at {self._own.end}"
+        return f"{asks} start offset, because {own_end}, not after the end of {leader}'s log at {self._leader.end}"
 
     def _end_of_epoch(self) -> EpochEndAnswered:
         asked = self._state.last_fetched_epoch
@@ -217,16 +217,17 @@ def starting(log: StoredReplica) -> Iterator[str]:
     if start.fails is not None:
         yield f"the broker does not start: {start.fails}"
     elif start.unseen is not None:
-        yield f"the index points at the torn batch, so it finds no record in segment {start.unseen}: LEO {start.end}"
+        found = f"so the broker finds no record in segment {start.unseen}, and LEO is {start.end}"
+        yield f"the index points at the torn batch, {found}"
         yield _lost(log)
     elif not start.cut_bytes:
-        yield f"it cuts nothing: LEO {start.end}"
+        yield f"it cuts nothing, so LEO is {start.end}"
     else:
-        later = f", with {count_of(start.deleted_segments, 'whole segment')}" if start.deleted_segments else ""
-        yield f"it cuts {count_of(start.cut_bytes, 'byte')}{later}: LEO {start.end}"
+        later = f", including {count_of(start.deleted_segments, 'whole segment')}" if start.deleted_segments else ""
+        yield f"it cuts {count_of(start.cut_bytes, 'byte')}{later}, so LEO is {start.end}"
         yield _lost(log)
     if start.staying:
-        yield f"it does not look at {count_of(start.staying, 'damaged place')}: that damage stays"
+        yield f"it does not check {count_of(start.staying, 'damaged place')}, and that damage stays"
 
 
 def _checked(log: StoredReplica) -> str:
@@ -239,7 +240,7 @@ def _checked(log: StoredReplica) -> str:
         return f"it was stopped cleanly (.kafka_cleanshutdown), so a start {checks}"
     known = "no recovery point" if log.recovery_point is None else f"recovery point {log.recovery_point}"
     besides = f", and segment {missing}, {because}" if missing else ""
-    return f"it was not stopped cleanly, {known}: a start checks from segment {start.checked_from} on{besides}"
+    return f"it was not stopped cleanly ({known}), so a start checks from segment {start.checked_from} on{besides}"
 
 
 def _lost(log: StoredReplica) -> str:
@@ -249,19 +250,20 @@ def _lost(log: StoredReplica) -> str:
         offsets = f"offset {start.end}" if end == start.end + 1 else f"offsets {start.end} to {end - 1}"
         words = f"{count_of(start.lost_records, 'record')} {'is' if start.lost_records == 1 else 'are'} lost: {offsets}"
         below = max(0, min(log.high_watermark or 0, end) - start.end)
-        return f"{words}, {below:,} of them below its HW" if below else words
+        return f"{words}, {below:,} of them below HW" if below else words
     if all(cut.kind == "zeros" for cut in start.cuts):
-        return "no record is lost: zeros hold none"
+        return "no record is lost, because the bytes are zeros"
     committed = log.high_watermark or 0
-    though = f", though its HW is {committed}" if committed > start.end else ""
+    though = f", although HW is {committed}" if committed > start.end else ""
     if torn is not None and torn.last_offset is not None:
-        return f"lost is the batch up to offset {torn.last_offset}, which is not whole{though}"
-    return f"what the bytes held cannot be said{though}"
+        return f"the incomplete batch up to offset {torn.last_offset} is lost{though}"
+    return f"the contents of these bytes are unknown{though}"
 
 
 def old_formats(log: StoredReplica) -> str | None:
     """Return a sentence about a log's messages in formats from before 0.11, None if there are none."""
     found = [
-        f"message format {name}, not read: {count_of(count, 'message')}" for name, count in log.old_formats.items()
+        f"{count_of(count, 'message')} in format {name} {'is' if count == 1 else 'are'} not read"
+        for name, count in log.old_formats.items()
     ]
     return "; ".join(found) or None

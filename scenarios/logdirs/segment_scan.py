@@ -154,7 +154,7 @@ class _Scan:
         if header is None:
             return self._unreadable(position, "torn", f"{left} bytes are too few for the header of a batch")
         if header.magic != MAGIC:
-            return self._unreadable(position, "format", f"magic {header.magic}, which no Kafka writes")
+            return self._unreadable(position, "format", f"magic {header.magic}, which no version of Kafka writes")
         if header.size_bytes > left:
             why = f"the batch lacks its last {header.size_bytes - left:,} of {header.size_bytes:,} bytes"
             return self._unreadable(position, "torn", why, header.last_offset)
@@ -180,7 +180,7 @@ class _Scan:
         name = f"v{magic}" + (f", {CODECS[codec]}" if 0 < codec < len(CODECS) else "")
         size, offset = LOG_OVERHEAD_BYTES + length, int.from_bytes(head[:8], signed=True)
         if not 0 <= offset < OFFSET_MAX:
-            return self._unreadable(position, "order", f"offset {offset}, which no message can have")
+            return self._unreadable(position, "order", f"the message has the impossible offset {offset}")
         if size > left:
             why = f"the message ({name}) lacks its last {size - left:,} of {size:,} bytes"
             return self._unreadable(position, "torn", why, offset)
@@ -246,9 +246,9 @@ class _Scan:
 
 def _impossible_offsets(header: BatchHeader, base_offset: Offset, next_offset: Offset) -> str | None:
     if not 0 <= header.base_offset <= header.last_offset < OFFSET_MAX:
-        return f"offsets {header.base_offset} to {header.last_offset}, which no batch can have"
+        return f"the batch has the impossible offsets {header.base_offset} to {header.last_offset}"
     if header.base_offset < next_offset:
-        return f"offset {header.base_offset} comes after {next_offset - 1}"
+        return f"offset {header.base_offset} follows offset {next_offset - 1}"
     if header.last_offset - base_offset > INT32_MAX:
         return f"offset {header.last_offset} is too far from the segment's first, {base_offset}"
     return None

@@ -115,16 +115,19 @@ def _nodes(scenario: Scenario) -> Iterator[Offer]:
             yield Offer(name, f"Slow its disk by {DELAY}", ("slow_disk", name, DELAY), (is_down,))
             yield Offer(name, "Fail its disk", ("fail_disk", name), (is_down,))
             yield Offer(name, "Fill its disk", ("fill_disk", name), (is_down,))
-            for when, what in (("before", "Refuse"), ("after", "Append, then refuse,")):
+            for when, what in (
+                ("before", "Refuse its next Produce"),
+                ("after", "Append its next Produce, then refuse it"),
+            ):
                 words = ("fail", "Produce", "NOT_LEADER_OR_FOLLOWER", name, when)
-                yield Offer(name, f"{what} its next Produce", words, (is_down,))
+                yield Offer(name, what, words, (is_down,))
 
 
 def _of_process(name: str) -> Iterator[Offer]:
     is_down = _unless(Situation.is_down, name)
     yield Offer(name, "Kill", ("kill", name), (is_down,))
-    yield Offer(name, "Stop in order", ("stop", name), (is_down,))
-    yield Offer(name, "Kill and start at once", ("restart", name), (is_down,))
+    yield Offer(name, "Stop cleanly", ("stop", name), (is_down,))
+    yield Offer(name, "Kill, and start again at once", ("restart", name), (is_down,))
     yield Offer(name, "Freeze", ("pause", name), (is_down, _unless(Situation.is_frozen, name)))
     yield Offer(name, "Unfreeze", ("resume", name), (is_down, _unless(Situation.is_not_frozen, name)))
     yield Offer(name, "Start", ("start", name), (_unless(Situation.is_not_down, name),))
@@ -137,16 +140,16 @@ def _links(scenario: Scenario) -> Iterator[Offer]:
         for other in nodes[nodes.index(broker) + 1 :]:
             target = f"{broker} {other}"
             yield Offer(target, "Cut the link", ("cut", broker, other), (_unless(Situation.is_cut, broker, other),))
-            yield Offer(target, f"Delay it by {DELAY}", ("latency", broker, other, DELAY))
+            yield Offer(target, f"Delay the link by {DELAY}", ("latency", broker, other, DELAY))
             for label, *link in _messages(scenario, broker, other):
                 words, checks = ("hold", *link), (_unless(Situation.is_held, *link),)
                 yield Offer(target, f"Hold {label}", words, checks)
-                yield Offer(target, f"Hold only the next of {label}", (*words, "1"), checks)
+                yield Offer(target, f"Hold {label}: only the next message", (*words, "1"), checks)
     heals, releases = ("cut", "partition", "latency", "bandwidth", "loss"), ("hold",)
     nothing = _unless(Situation.has_none_of, heals, "No link is cut or slowed down now.")
-    yield Offer("network", "Mend all links", ("heal",), (nothing,))
-    nothing = _unless(Situation.has_none_of, releases, "Nothing is held now.")
-    yield Offer("network", "Let go what is held", ("release",), (nothing,))
+    yield Offer("network", "Restore all links", ("heal",), (nothing,))
+    nothing = _unless(Situation.has_none_of, releases, "No messages are held now.")
+    yield Offer("network", "Release all held messages", ("release",), (nothing,))
 
 
 def _messages(scenario: Scenario, broker: str, other: str) -> Iterator[tuple[str, str, str, str, str]]:
@@ -173,7 +176,7 @@ def _clients(scenario: Scenario) -> Iterator[Offer]:
             for acks in ("0", "1", "all"):
                 settings = f"workloads.{name}.config.acks={acks}"
                 same = (_always(f"{name} has acks={acks} already."),) if workload.config.get("acks") == acks else ()
-                sentence = f"{name} has acks={acks} from the beginning"
+                sentence = f"{name} has acks={acks} from the start of the run"
                 yield Offer(name, f"acks={acks}", ("set", settings), same, sentence)
             yield Offer(name, "Send ten records", ("produce", name, "10"), (_unless(Situation.is_down, name),))
         yield from _of_process(name)
@@ -187,7 +190,7 @@ def _clients(scenario: Scenario) -> Iterator[Offer]:
             for topic in workload.topics:
                 for where in ("earliest", "latest"):
                     words = ("reset_offsets", group, topic, where)
-                    yield Offer(name, f"Set its group to the {where} of {topic}", words, idle)
+                    yield Offer(name, f"Set its group to the {where} offset of {topic}", words, idle)
 
 
 def _partitions(scenario: Scenario) -> Iterator[Offer]:

@@ -96,7 +96,7 @@ class Futures:
         try:
             return self._all[number]
         except KeyError:
-            raise NoSuchFuture(f"there is no future {number}: it was deleted") from None
+            raise NoSuchFuture(f"there is no future {number}; it may have been deleted") from None
 
     def add_step(self, parent: int, now_us: int, step: Mapping[str, Any]) -> Future:
         """Add a step to the timeline of `parent`, one millisecond after the moment that the page shows.
@@ -140,7 +140,7 @@ class Futures:
         made, lost = self._made(parent, changed, index)
         step = made.timeline[index]
         what = unlabelled_sentence(replace(step, for_us=None), made.timeline)
-        name = f"{what} at {_moment(at_us)} lasts {_length(step) or 'without end'}{lost}"
+        name = f"{what} at {_moment(at_us)} lasts {_length(step) or 'to the end'}{lost}"
         return self._add(parent, name, at_us, made)
 
     def remove_step(self, parent: int, index: int) -> Future:

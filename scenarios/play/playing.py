@@ -213,7 +213,7 @@ class Playing:
                 answer = {"futures": [first, second], "labels": labels, "differs": differs}
                 self._viewers.compared(answer)
                 return answer
-        raise UnknownRequest("it names no two futures")
+        raise UnknownRequest("the request does not name two futures")
 
     def _changed(self, request: dict[str, Any]) -> Future:
         parent = _number(request, "parent")
@@ -231,7 +231,7 @@ class Playing:
                 return self._futures.remove_step(parent, index)
             case {"text": str(text)}:
                 return self._futures.edit(parent, text)
-        raise UnknownRequest("the request has no known change")
+        raise UnknownRequest("the request has no change that Highwater knows")
 
 
 def _play(future: Future) -> RunOfPage:

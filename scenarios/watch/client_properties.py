@@ -49,9 +49,7 @@ def read_security(file: Path) -> Security:
     try:
         found = javaproperties.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsInvalid(
-            f"{file} cannot be read: {error.strerror}", "give the path of a client properties file"
-        ) from error
+        raise SettingsInvalid(f"{file} cannot be read: {error.strerror}", "name a client properties file") from error
     except ValueError as error:
         raise SettingsInvalid(  # without the error's text, which may have a password
             f"{file} is not UTF-8 or has an invalid \\u escape",
@@ -103,7 +101,7 @@ def _tls(found: Mapping[str, str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=trusted, cadata=inline)
     except (ssl.SSLError, OSError, ValueError) as error:
         why = f"the trust store cannot be read ({_why(error)})"
-        raise SettingsInvalid(why, "give a PEM file of certificates") from error
+        raise SettingsInvalid(why, "set ssl.truststore.location to a PEM file of certificates") from error
     if found.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
         context.check_hostname = False
     own = found.get("ssl.keystore.location")
@@ -115,7 +113,7 @@ def _tls(found: Mapping[str, str]) -> ssl.SSLContext:
         except (ssl.SSLError, OSError, ValueError) as error:
             raise SettingsInvalid(
                 f"the key store cannot be read ({_why(error)})",
-                "give a PEM file with the key and its certificates, and ssl.key.password if it has a password",
+                "use a PEM file with the key and its certificates, and set ssl.key.password if the key has a password",
             ) from error
     return context
 
@@ -126,11 +124,11 @@ def _must_be_pem(found: Mapping[str, str], store: str) -> None:
     if location is not None and kind != "PEM":
         raise SettingsInvalid(
             f"the {store} is {kind if kind.isalnum() else 'of another type'}, but only PEM can be read",
-            f"{_TO_PEM} > s.pem, then ssl.{store}.type=PEM",
+            f"run {_TO_PEM} > s.pem, then set ssl.{store}.type=PEM",
         )
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return error.reason or "no PEM"
-    return error.strerror or "no file" if isinstance(error, OSError) else "no PEM"
+        return error.reason or "not PEM"
+    return error.strerror or "no file" if isinstance(error, OSError) else "not PEM"

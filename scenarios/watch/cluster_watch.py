@@ -131,13 +131,15 @@ class ClusterWatch:
                     holding.setdefault(broker_id, []).append(name)
         for broker_id in [one for one in self._holding if one not in holding]:
             broker, lasted = broker_name(broker_id), duration(now_us - self._holding.pop(broker_id))
-            reason = f"{broker} no longer holds back a high watermark: it did for {lasted}"
+            reason = f"{broker} no longer holds back a high watermark, after {lasted}"
             self._ended(f"held-by-{broker}", HOLDS_BACK, broker, reason)
         for broker_id, names in holding.items():
             if broker_id not in self._holding:
                 since_us = self._holding[broker_id] = min(self.holds.now[name].from_us for name in names)
                 broker, first, others = broker_name(broker_id), names[0], len(names) - 1
-                where = f"{first} at {self.holds.now[first].high_watermark}" + (f" and {others} more" if others else "")
+                where = f"{first} at {self.holds.now[first].high_watermark}" + (
+                    f" and of {others} more" if others else ""
+                )
                 reason = f"{broker} has held back the high watermark of {where} since {since_us / 1e6:.1f} s"
                 self._began(f"held-by-{broker}", HOLDS_BACK, broker, reason)
 

@@ -14,7 +14,7 @@ SAID: Final = {
     "offline": "{} had no leader",
     "under-min-isr": "the ISR of {} was below min.insync.replicas",
     "under-replicated": "{} had replicas outside the ISR",
-    "hw-stalled": "the high watermark of {} stood still below records",
+    "hw-stalled": "the high watermark of {} did not move although records were above it",
     "no-answer": "{} did not answer",
 }
 """For each kind of condition, the sentence about a partition or broker for which it was true too long."""

@@ -23,7 +23,7 @@ REQUESTS_PER_SECOND = 10
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
 FRAME_BYTES_MAX = 64 << 20
-SETTINGS = "put security.protocol and its settings into a file: --command-config FILE"
+SETTINGS = "put security.protocol and its settings into a file, and use --command-config FILE"
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class BrokerLink:
                 await self._stream.send_all(question.frame(self._correlation_id))
                 frame = await self._frame(question.name)
             if response_correlation_id(frame) != self._correlation_id:
-                raise PeerViolation("the correlation id of its response is not that of the request")
+                raise PeerViolation("the correlation ids of request and response differ")
             answer = question.read(frame)
         except trio.TooSlowError:
             raise LinkFailed(
@@ -129,9 +129,11 @@ class BrokerLink:
         assert settings is not None
         error, offered = await self.ask(questions.sasl_handshake(settings.mechanism))
         if error is not ErrorCode.NONE:
-            known = ", ".join(one for one in MECHANISMS if one in offered) or "no mechanism that Highwater knows"
+            known = ", ".join(one for one in MECHANISMS if one in offered)
+            unknown = f"use a broker with one of {', '.join(MECHANISMS)}"
             raise LinkFailed(
-                f"{self._broker} does not support sasl.mechanism={settings.mechanism}", f"it supports {known}: set that"
+                f"{self._broker} does not support sasl.mechanism={settings.mechanism}",
+                f"set a mechanism that the broker supports: {known}" if known else unknown,
             )
         messages = exchange(settings)
         message = next(messages)
@@ -157,9 +159,12 @@ class BrokerLink:
 
     def _closed(self, name: str) -> LinkFailed:
         if self._answered:
-            return LinkFailed(f"{self._broker} closed the connection at {name}", f"does it want SASL? {SETTINGS}")
+            return LinkFailed(
+                f"{self._broker} closed the connection at {name}", f"if the broker requires SASL, {SETTINGS}"
+            )
         return LinkFailed(
-            f"{self._broker} closed the connection without an answer: it wants TLS, or is not a Kafka broker", SETTINGS
+            f"{self._broker} closed the connection without an answer: it requires TLS, or is not a Kafka broker",
+            SETTINGS,
         )
 
     def _broken(self, name: str, error: Exception) -> LinkFailed:
@@ -168,7 +173,7 @@ class BrokerLink:
         return self._closed(name)
 
     def _not_kafka(self, violation: PeerViolation) -> LinkFailed:
-        what = "speaks Kafka's protocol wrongly" if self._answered else "does not speak Kafka's protocol"
+        what = "violates Kafka's protocol" if self._answered else "does not speak Kafka's protocol"
         return LinkFailed(
             f"{self._broker} {what}: {shown(str(violation))}", "name a broker's listener for clients, as HOST:PORT"
         )
@@ -217,12 +222,12 @@ def _tls_failed(broker: str, error: ssl.SSLError) -> LinkFailed:
     if isinstance(error, ssl.SSLCertVerificationError):
         return LinkFailed(
             f"the certificate of {broker} is not trusted: {spelt_out(error.verify_message)}",
-            "ssl.truststore.type=PEM and ssl.truststore.location=FILE with the authority that signed it",
+            "set ssl.truststore.type=PEM, and ssl.truststore.location to a file with its certificate authority",
         )
     reason = (error.reason or "TLS").replace("_", " ").lower()
     if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"):
-        return LinkFailed(f"{broker} does not use TLS ({reason})", "security.protocol=PLAINTEXT or SASL_PLAINTEXT")
-    return LinkFailed(f"TLS with {broker} fails: {reason}", "check ssl.keystore.location and what the broker asks for")
+        return LinkFailed(f"{broker} does not use TLS ({reason})", "set security.protocol=PLAINTEXT or SASL_PLAINTEXT")
+    return LinkFailed(f"TLS with {broker} failed: {reason}", "check ssl.keystore.location and what the broker requires")
 
 
 __all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]

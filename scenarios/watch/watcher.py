@@ -98,7 +98,7 @@ class Watcher:
             self.watch.begin(self.how, self.era)
             await self._describe(link, "the bootstrap broker")
         except NotSpoken as error:
-            fix = "name a broker, not a controller; it must be of Kafka 0.11 or newer"
+            fix = "name a broker of Kafka 0.11 or newer, not a controller"
             raise LinkFailed(str(error), fix) from error
         finally:
             await link.close()
@@ -236,7 +236,7 @@ class Watcher:
                 found = {}
             self._min_isr_readable = len(found) == len(some)
             if not self._min_isr_readable:
-                self.notes["min.insync.replicas cannot be read of all topics (DescribeConfigs)"] = None
+                self.notes["min.insync.replicas cannot be read for all topics (DescribeConfigs)"] = None
             self.watch.min_isrs_answered(self.now_us, {topic: found[topic] for topic in some if topic in found})
 
     # ------------------------------------------------------------------------------------------------------- silence
@@ -252,7 +252,7 @@ class Watcher:
                     known = self.watch.brokers[broker_id]
                     begun_us = round((since - self._started) * 1_000_000)
                     since_us = begun_us if known.answered_us is None else known.answered_us
-                    self.watch.silent(self.now_us, broker_id, since_us, "connected, and no answer")
+                    self.watch.silent(self.now_us, broker_id, since_us, "connected, but no answer")
             self.watch.look(self.now_us)
 
 

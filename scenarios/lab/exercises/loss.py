@@ -28,21 +28,23 @@ class MakeLoss(ScenarioExercise):
 
     def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
         steps = len(scenario.timeline)
-        yield Criterion("steps", 1 <= steps <= STEPS_MAX, f"one to {STEPS_MAX} steps", f"there are {steps}")
+        yield Criterion(
+            "steps", 1 <= steps <= STEPS_MAX, f"the timeline has one to {STEPS_MAX} steps", f"it has {steps}"
+        )
         foreign = [step.verb for step in scenario.timeline if not is_fault(step.payload)]
-        sentence = "the steps are faults of processes and of the network, no disk is wiped"
-        yield Criterion("faults", not foreign, sentence, f"not `{foreign[0]}`" if foreign else "")
+        sentence = "every step is a fault of a process or of the network, and none wipes a disk"
+        yield Criterion("faults", not foreign, sentence, f"`{foreign[0]}` is not allowed" if foreign else "")
         if foreign or not 1 <= steps <= STEPS_MAX:
             return
         sandbox, seeds = Sandbox(), self.seeds(hand_in.student)
         results = [sandbox.play(scenario, seed) for seed in seeds]
         losing = sum(bool(lost(result)) for result in results)
-        sentence = "an acked record is lost, under every seed"
-        hint = f"under {losing} of {len(seeds)}: which acked record did only one broker have, and did it come back?"
+        sentence = "an acked record is lost with every seed"
+        hint = f"only with {losing} of {len(seeds)} seeds: which acked record had only one broker, and did it return?"
         yield Criterion("lost", losing == len(seeds), sentence, hint)
         alive = sum(acked_since(result, scenario.duration_us - 15_000_000) > 0 for result in results)
-        sentence = "at the end the topic takes records again"
-        yield Criterion("alive", alive == len(seeds), sentence, "no record that was sent in the last 15 s is acked")
+        sentence = "at the end the topic accepts records again"
+        yield Criterion("alive", alive == len(seeds), sentence, "no record of the last 15 s was acked")
 
 
 def is_fault(payload: object) -> bool:

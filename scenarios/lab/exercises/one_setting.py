@@ -24,7 +24,7 @@ class OneSetting(ScenarioExercise):
         return {"slow_s": draw.number(9, 12, "slow"), "killed_ms": draw.number(140, 170, "killed") * 100 + 50}
 
     def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
-        hint = f"changed: {', '.join(changed)}" if changed else "nothing is changed yet"
+        hint = f"you changed {', '.join(changed)}" if changed else "you have changed nothing yet"
         yield Criterion("one", len(changed) == 1, "exactly one setting is changed", hint)
         if len(changed) != 1:
             return
@@ -32,13 +32,13 @@ class OneSetting(ScenarioExercise):
         results = [sandbox.play(scenario, seed) for seed in seeds]
         kept = not any(lost(result) or result.verdict.records["missing"] for result in results)
         yield Criterion(
-            "kept", kept, "no record is lost or never arrives, under every seed", "what was promised, and to whom?"
+            "kept", kept, "no record is lost or missing, with every seed", "ask what an ack promised, and to whom"
         )
         told = all(all_told_and_kept(result) for result in results)
-        sentence = "p1 gets an ack of every record, and each is stored once"
-        yield Criterion("told", told, sentence, "a record without an ack counts")
+        sentence = "p1 gets an ack for every record, and each record is stored once"
+        yield Criterion("told", told, sentence, "a record that is stored without an ack fails this")
         first_us = min(step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At))
         early = [entry for result in results for entry in result.ledger if entry.sent_us < first_us - 1_000_000]
         soon = bool(early) and all((entry.acked_us or first_us) < first_us for entry in early)
-        sentence = "before the first fault records are acked at once"
+        sentence = "records that are sent before the first fault are acked before it"
         yield Criterion("in-time", soon, sentence, "records that wait in the producer are not safe, only late")

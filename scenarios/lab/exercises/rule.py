@@ -62,27 +62,27 @@ RULES = {
         "2",
         "1",
         {"p1 gets NOT_ENOUGH_REPLICAS": _refused, **_KEPT},
-        "with min.insync.replicas=2 p1 gets NOT_ENOUGH_REPLICAS, and no acked record is lost",
+        "with min.insync.replicas=2, p1 gets NOT_ENOUGH_REPLICAS, and no acked record is lost",
         lambda result: bool(lost(result)),
-        "with min.insync.replicas=1 an acked record is lost",
+        "with min.insync.replicas=1, an acked record is lost",
     ),
     "unclean.leader.election.enable": ShownRule(
         "topics.TOPIC.config.unclean.leader.election.enable",
         "false",
         "true",
         {"writers wait": lambda result: any(result.summary["unavailable"].values()), **_KEPT},
-        "without unclean elections writers wait, and no acked record is lost",
+        "without unclean elections, writers wait and no acked record is lost",
         lambda result: bool(lost(result)),
-        "with unclean elections an acked record is lost",
+        "with unclean elections, an acked record is lost",
     ),
     "enable.idempotence": ShownRule(
         "workloads.p1.config.enable.idempotence",
         "true",
         "false",
-        {"every record is acked, and stored once and in order": all_told_and_kept},
-        "with enable.idempotence every record is acked, and stored once and in order",
+        {"every record is acked, stored once, and in order": all_told_and_kept},
+        "with enable.idempotence, every record is acked, stored once, and in order",
         _twice_or_overtaken,
-        "without enable.idempotence a record is stored twice, or overtaken",
+        "without enable.idempotence, a record is stored twice or out of order",
     ),
 }
 _CHOSEN = re.compile(r"^#[ \t]*rule:[ \t]*(\S+)\s*$", re.MULTILINE)
@@ -102,7 +102,7 @@ class Rule(ScenarioExercise):
         chosen = _CHOSEN.search(hand_in.text[:_HEAD_CHARACTERS])
         rule = RULES.get(chosen[1]) if chosen else None
         sentence = "the line `# rule:` names a rule of the exercise"
-        yield Criterion("rule", rule is not None, sentence, f"one of {', '.join(RULES)}")
+        yield Criterion("rule", rule is not None, sentence, f"choose one of {', '.join(RULES)}")
         yield Criterion("steps", bool(scenario.timeline), "the timeline has steps", "it is empty")
         if rule is None or not scenario.timeline:
             return
@@ -114,7 +114,7 @@ class Rule(ScenarioExercise):
         results = [sandbox.play(with_rule, seed) for seed in seeds]
         shown = {words: sum(map(test, results)) for words, test in rule.protects.items()}
         lacking = [(words, count) for words, count in shown.items() if count < len(seeds)]
-        hints = [f"{words}: under {count} of {len(seeds)} seeds" for words, count in lacking]
+        hints = [f"{words}: only with {count} of {len(seeds)} seeds" for words, count in lacking]
         yield Criterion("protects", not hints, rule.protection, "; ".join(hints))
         hurt = sum(rule.hurts(sandbox.play(without, seed)) for seed in seeds)
-        yield Criterion("hurts", hurt == len(seeds), rule.damage, f"under {hurt} of {len(seeds)} seeds")
+        yield Criterion("hurts", hurt == len(seeds), rule.damage, f"true with {hurt} of {len(seeds)} seeds")

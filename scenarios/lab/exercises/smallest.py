@@ -52,17 +52,21 @@ class Smallest(ScenarioExercise):
         sandbox, seeds = Sandbox(), self.seeds(hand_in.student)
         results = [sandbox.play(scenario, seed) for seed in seeds]
         kept = all(all_told_and_kept(result) for result in results)
-        yield Criterion("kept", kept, "every record is acked and kept, under every seed", "see the verdict of a run")
+        yield Criterion(
+            "kept", kept, "every record is acked and kept, with every seed", "run the scenario and read its verdict"
+        )
         soon = all(_waits_briefly(result) for result in results)
         yield Criterion(
             "soon",
             soon,
             f"records never wait longer than {WAIT_MAX_US // 1_000_000} s for an ack",
-            "who is missing, and for how long?",
+            "ask which broker is missing, and for how long",
         )
         if kept and soon:
             found = any(_survives(sandbox.play(smaller, seeds[0])) for smaller in smaller_ones(scenario))
-            yield Criterion("smallest", not found, "nothing smaller survives", "a smaller one does")
+            yield Criterion(
+                "smallest", not found, "no smaller configuration survives", "a smaller configuration survives, too"
+            )
 
 
 def _waits_briefly(result: RunResult) -> bool:

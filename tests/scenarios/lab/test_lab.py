@@ -29,7 +29,7 @@ from tests.soak import one_in
 
 ADA, BOB = "Ada Lovelace", "Bob"
 EXERCISES = exercises()
-DRAWN_FOR_ANOTHER = "predict-run.yaml was drawn for another name"
+DRAWN_FOR_ANOTHER = "predict-run.yaml was made for another name"
 ALONE = """
   - {at: 10050ms, cut: {between: ["leader(T-0)", "followers(T-0)"]}, as: alone}
   - {at: 22050ms, KILL: "leader(T-0)", as: first}
@@ -314,10 +314,10 @@ def test_an_answer_that_cannot_be_read_says_how_to_write_it() -> None:
     hints = {one.name: one.hint for one in judge("predict", wrong).criteria}
     assert hints["lost"] == "`the last ones` cannot be read: write records such as r3..r9, or none"
     assert hints["leader"] == "`the second one` cannot be read: write a broker such as b1"
-    assert hints["cut_to"] == "`r22` is a record; the offset is a number"
+    assert hints["cut_to"] == "`r22` is a record: write its offset, a number"
 
 
-@pytest.mark.parametrize(("student", "hint"), [(ADA, "not what the run shows"), (BOB, DRAWN_FOR_ANOTHER)])
+@pytest.mark.parametrize(("student", "hint"), [(ADA, "the run shows something else"), (BOB, DRAWN_FOR_ANOTHER)])
 def test_a_sheet_beside_the_run_of_another_name_hears_of_it(student: str, hint: str) -> None:
     for name, text in EXERCISES["predict"].files(student).items():
         Path(name).write_text(text)

@@ -75,7 +75,7 @@ def test_the_heading_says_which_exercise_it_is(name: str) -> None:
 def test_the_file_of_another_exercise_hears_whose_it_is() -> None:
     Path("predict.yaml").write_text(blank("predict", "Ada"))
     (criterion,) = judge_file(EXERCISES["loss"], Path("predict.yaml")).judgement.criteria
-    assert criterion.hint == "this is the file of lab predict: highwater lab check predict predict.yaml"
+    assert criterion.hint == "it belongs to lab predict; run highwater lab check predict predict.yaml"
 
 
 @pytest.mark.soak
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_named_and_the_others_are_marked() -> None:
     assert "rule: ada/rule.yaml cannot be read (not YAML" in ada["missing"]
     assert "predict: ada/predict.yaml cannot be read (`ada/predict.yaml` is not UTF-8 text" in ada["missing"]
     assert "bob/loss.pdf cannot be read" in by_file["bob/loss.pdf"]["missing"]
-    assert by_file["notes.txt"]["missing"] == "notes.txt: no answer to an exercise, by its heading and its name"
+    assert by_file["notes.txt"]["missing"] == "notes.txt: neither the heading nor the file name names an exercise"
     assert "empty.yaml" in by_file and len(rows) == 4
 
 

@@ -26,7 +26,7 @@ def refused(*directories: Path) -> str:
 def test_what_is_no_log_directory(tmp_path: Path) -> None:
     broker_directory(tmp_path, 1, [0])
     assert "no such directory" in refused(tmp_path / "absent")
-    assert "b1 in it are" in refused(tmp_path)
+    assert "log directories in it: b1" in refused(tmp_path)
     (tmp_path / "empty").mkdir()
     assert "it is not a log directory of a Kafka broker" in refused(tmp_path / "empty")
     (tmp_path / "file").write_text("")
@@ -35,7 +35,7 @@ def test_what_is_no_log_directory(tmp_path: Path) -> None:
 
 def test_one_directory_named_twice(tmp_path: Path) -> None:
     b1 = broker_directory(tmp_path, 1, [0])
-    assert "broker 1 has orders-0" in refused(b1, b1)
+    assert "broker 1 already has orders-0" in refused(b1, b1)
 
 
 def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
 def test_a_checkpoint_without_end(tmp_path: Path) -> None:
     directory = broker_directory(tmp_path, 1, [0])
     os.truncate(directory / CHECKPOINT, SMALL_FILE_BYTES_MAX + 1)
-    assert "too many for such a file" in refused(directory)
+    assert "at most 67,108,864 are read" in refused(directory)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_a_broker_that_goes_on_writing(tmp_path: Path) -> None:
     segment.write_bytes(whole)
     (log,) = read(opened, topics=(), leader=None, rules=PROFILES["kafka-4.1"]).partitions[0].replicas
     assert (log.log_end_offset, log.damages, log.is_live) == (2, (), True)
-    assert log.moved == "its segments grew while they were read"
+    assert log.moved == "segments grew while they were read"
 
 
 def test_a_segment_that_goes_while_it_is_read(tmp_path: Path) -> None:
@@ -240,8 +240,7 @@ def test_old_formats_are_named_and_are_no_damage(tmp_path: Path) -> None:
     assert (log.old_formats, log.read_from) == ({"v0": 1, "v1": 1, "v1, gzip": 1}, 5)
     said = screen_of(directory)
     assert (
-        "message format v0, not read: 1 message; message format v1, not read: 1 message; message format v1, gzip"
-        in said
+        "1 message in format v0 is not read; 1 message in format v1 is not read; 1 message in format v1, gzip" in said
     )
     assert "damage" not in said
 
@@ -258,12 +257,12 @@ def test_segments_of_old_kafkas_and_zeros_behind_the_end(tmp_path: Path) -> None
     """Two public reports: a log of 0.8 to 0.10, and a preallocated one after kill -9."""
     directory = broker_directory(tmp_path, 1, [0])
     segment_of(directory).write_bytes(b"".join(old_message(offset, 0, b"v") for offset in range(3)))
-    assert "message format v0, not read: 3 messages" in screen_of(directory)
+    assert "3 messages in format v0 are not read" in screen_of(directory)
     zeros = broker_directory(tmp_path, 2, [0, 0, 0], hw=3)
     append_zeros(segment_of(zeros))
     (log,) = read_all(zeros).partitions[0].replicas
     assert (log.start.cut_bytes, log.start.lost_records, log.start.end) == (4096, 0, 3)
-    assert "it cuts 4,096 bytes: LEO 3; no record is lost: zeros hold none" in screen_of(zeros)
+    assert "it cuts 4,096 bytes, so LEO is 3; no record is lost, because the bytes are zeros" in screen_of(zeros)
 
 
 def test_what_a_start_would_do_and_what_is_lost_by_it(tmp_path: Path) -> None:
@@ -272,18 +271,18 @@ def test_what_a_start_would_do_and_what_is_lost_by_it(tmp_path: Path) -> None:
         clean
     )
     flip_in_value(segment_of(clean))
-    assert "it does not look at 1 damaged place: that damage stays" in screen_of(clean)
+    assert "it does not check 1 damaged place, and that damage stays" in screen_of(clean)
     segment_of(clean).with_suffix(".index").unlink()
     said = screen_of(clean)
-    assert "a start checks only segment 0, which has no index; it cuts 71 bytes: LEO 4; 1 record is lost" in said
+    assert "a start checks only segment 0, which has no index; it cuts 71 bytes, so LEO is 4; 1 record is lost" in said
     append_zeros(segment_of(clean, 2))
-    assert "the broker does not start: it reads the end of its log" in screen_of(clean)
+    assert "the broker does not start: it cannot read the end of its log" in screen_of(clean)
 
     killed = broker_directory(tmp_path, 2, [0] * 6, hw=5, segment_bytes=2 * BATCH_BYTES)
     flip_in_value(segment_of(killed))
     said = screen_of(killed)
     assert "it was not stopped cleanly" in said and "a start checks from segment 0 on" in said
-    assert "with 2 whole segments: LEO 1; 5 records are lost: offsets 1 to 5, 4 of them below its HW" in said
+    assert "including 2 whole segments, so LEO is 1; 5 records are lost: offsets 1 to 5, 4 of them below HW" in said
 
 
 def test_damage_and_agreement_do_not_stand_side_by_side(tmp_path: Path) -> None:

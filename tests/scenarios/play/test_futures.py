@@ -88,7 +88,7 @@ def test_how_long_a_step_lasts_is_changed() -> None:
     shorter = futures.change_length(0, 1, 1_500_000)
     assert shorter.name == "cut b2 from b3 at 12 s lasts 1.5s" and shorter.at_us == 12_000_000
     endless = futures.change_length(shorter.number, 1, None)
-    assert endless.name == "cut b2 from b3 at 12 s lasts without end"
+    assert endless.name == "cut b2 from b3 at 12 s lasts to the end"
     assert endless.scenario.timeline == futures[0].scenario.timeline
     assert [length for _, _, length, _ in shorter.as_json([])["steps"]] == ["", "1.5s", None, None]
     with pytest.raises(ScenarioInvalid):
@@ -292,10 +292,10 @@ def grey() -> Callable[[str, str, float], str]:
     [
         ("b1 b2", "Cut the link", 6, "Nothing passes between b1 and b2 now.", 8),
         ("b1 b4", "Cut the link", 6, "Nothing passes between b1 and b4 now.", 4),
-        ("network", "Mend all links", 8, "No link is cut or slowed down now.", 6),
+        ("network", "Restore all links", 8, "No link is cut or slowed down now.", 6),
         ("b1 b2", "Hold the records from b1 to b2", 11, "These messages are held already.", 9),
-        ("b1 b2", "Hold only the next of the records from b1 to b2", 11, "These messages are held already.", 13),
-        ("network", "Let go what is held", 13, "Nothing is held now.", 11),
+        ("b1 b2", "Hold the records from b1 to b2: only the next message", 11, "These messages are held already.", 13),
+        ("network", "Release all held messages", 13, "No messages are held now.", 11),
         ("b3", "Freeze", 16, "b3 is frozen already.", 18),
         ("b3", "Unfreeze", 18, "b3 is not frozen now.", 16),
         ("b4", "Fill its disk", 21, "b4 is not running now.", 19),

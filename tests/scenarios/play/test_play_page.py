@@ -103,8 +103,8 @@ def test_a_future_is_made_judged_and_deleted(address: str) -> None:
         ({"parent": 0, "text": "schema: 1"}, "error["),
         ({"parent": 0, "move": [99, 1]}, "no step 100"),
         ({"parent": "0", "remove": 0}, "must be a number"),
-        ({"parent": 0, "last": [2, "long"]}, "no known change"),
-        ({"parent": 0}, "no known change"),
+        ({"parent": 0, "last": [2, "long"]}, "no change that Highwater knows"),
+        ({"parent": 0}, "no change that Highwater knows"),
         ([], "a JSON object"),
     ],
 )

@@ -48,9 +48,12 @@ def test_a_high_watermark_that_stands_still_and_a_broker_that_is_silent(watch: C
         watch.replicas_answered(at_us, 1, [ReplicaAnswer(ORDERS, 5, 3)])
         assert stalled.look(watch, at_us) is None
     watch.replicas_answered(1_200_000, 1, [ReplicaAnswer(ORDERS, 6, 3)])
-    assert stalled.look(watch, 1_200_000) == "the high watermark of orders-0 stood still below records for 1.2 s"
+    assert (
+        stalled.look(watch, 1_200_000)
+        == "the high watermark of orders-0 did not move although records were above it for 1.2 s"
+    )
     assert silent.look(watch, 1_200_000) is None
-    watch.silent(2_200_000, 3, 1_000_000, "connected, and no answer")
+    watch.silent(2_200_000, 3, 1_000_000, "connected, but no answer")
     assert silent.look(watch, 2_200_000) == "b3 did not answer for 1.2 s"
 
 
