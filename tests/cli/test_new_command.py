@@ -15,7 +15,7 @@ def test_a_new_scenario_runs_and_holds(highwater: Highwater) -> None:
     assert (compared.code, [run["verdict"] for run in compared.document["runs"]]) == (0, [["lost"], []])
     assert highwater("run", "first-try.yaml").code == 0
     assert highwater("show", "first-try.yaml").out.endswith("highwater compare first-try.yaml\n")
-    assert "did you mean `first-try.yaml`?" in highwater("run", "first-try").err
+    assert "Did you mean `first-try.yaml`?" in highwater("run", "first-try").err
     told = highwater("explain", "--plain")
     assert told.out.lstrip().startswith("Why record r10 was lost")
     assert "Also lost: r11..r14" in told.out

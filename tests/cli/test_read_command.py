@@ -56,7 +56,7 @@ def test_a_follower_that_only_lacks_records_does_not_diverge(brokers: list[str],
         (["--parquet", "b2/t-0/tables"], 2, "choose another --parquet"),
         (["absent"], 2, "there is no such directory"),
         (["b1/meta.properties/logs"], 2, "b1/meta.properties is a file"),
-        (["."], 2, "b1, b2, b3 in it are"),
+        (["."], 2, "log directories in it: b1, b2, b3"),
         (["--parquet", "b1/../b1"], 2, "where nothing may be written"),
     ],
 )

@@ -88,8 +88,8 @@ HEADERS: Kind[OwnHeaders] = Kind(
     example="{from: p1, count: 10, batch: 5, size: 1kB, key: k, partition: 0, tombstone: false}",
     more={
         "{from: p1, count: 1, timestamp: -2s, headers: {trace-id: t7}}": (
-            "Set the timestamp (CreateTime) two seconds behind the producer's clock (`60s`: ahead of it; `1700000000000`:"
-            " milliseconds since 1970), and headers."
+            "Set headers, and a timestamp (CreateTime) two seconds behind the producer's clock. `60s` is ahead of it;"
+            " a number is milliseconds since 1970."
         )
     },
     usage="produce p1 10",
