@@ -115,7 +115,7 @@ def damage_named() -> Iterator[None]:
 
 
 def _damaged(file: str) -> str:
-    return f"{file} is damaged. Make the run again"
+    return f"{file} is damaged. Repeat the run"
 
 
 _PART = r"/[^\n]*?/trace/\w+/part-\d+\.parquet"

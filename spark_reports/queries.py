@@ -178,8 +178,8 @@ class Questions:
             raise self._refused(statement, f"the query needs more memory than its limit of {limit}") from error
         except duckdb.Error as error:
             if (file := next((table.damaged for table in stored if table.damaged), None)) is not None:
-                what = "run" if file.parent.parent.name == "trace" else "report"
-                raise RunFolderUnusable(f"{file} is damaged. Make the {what} again") from error
+                repeat = "Repeat the run" if file.parent.parent.name == "trace" else "Make the report again"
+                raise RunFolderUnusable(f"{file} is damaged. {repeat}") from error
             raise self._refused(statement, error) from error
 
     def _refused(self, statement: Statement, error: Exception | str) -> QueryRefused:

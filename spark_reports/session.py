@@ -340,7 +340,7 @@ class FirstExecutor:
         context = self._spark.sparkContext
         memory = context.getConf().get(_MEMORY, _MEMORY_UNLESS_SET)
         return (
-            f"no worker of {context.master} has an executor for this job after {self._within_s:g} s: they are busy, or "
-            f"have less memory than the {memory} that it takes, or cannot start it\n"
-            f"(--conf {_MEMORY}=512m asks for less; the master's web page shows its workers and their logs)"
+            f"no worker of {context.master} started an executor for this job within {self._within_s:g} s: the workers "
+            f"are busy, have less free memory than the {memory} that an executor needs, or cannot start one\n"
+            f"(ask for less with --conf {_MEMORY}=512m; the master's web page shows the workers and their logs)"
         )

@@ -26,7 +26,7 @@ def regressions(schema: pa.Schema, events: Events) -> Made:
     highest = highest_so_far(offset, anew)
     back = np.flatnonzero((offset < highest) & events.is_new[row_indexes])
     rows = [
-        {**row, "anomaly": "offset-regression", "detail": f"saw the end at {row['offset']} after it had seen {seen}"}
+        {**row, "anomaly": "offset-regression", "detail": f"it saw end offset {row['offset']} after end offset {seen}"}
         for row, seen in zip(_rows_at(facts, row_indexes[back]), highest[back].tolist(), strict=True)
     ]
     needed[row_indexes[last_of(offset == highest, anew)[ends(first)]]] = True

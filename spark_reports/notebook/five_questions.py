@@ -73,7 +73,7 @@ unreadable: DataFrame = (
     .groupBy("run", "acks")
     .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("unreadable"))
 )
-show("1. Can a record be lost that was acked? Acked, and not readable at the end:", unreadable)
+show("1. Can an acked record be lost? Records that were acked, but not readable at the end:", unreadable)
 # This happens only with acks=1, where the leader alone acknowledges a record and then fails.
 
 # %% [markdown]
@@ -88,9 +88,9 @@ length_s = (F.col("until_us") - F.col("from_us")) / 1_000_000
 held: DataFrame = tables["hw_stalls"].select(
     "run", length_s.alias("stood_s"), "waiting_records", "pinned_by", "ended_by"
 )
-show("2. Why does one dead link stop every writer? High watermarks that stood still, and who held them:", held)
+show("2. Why does one dead link stop every writer? High watermarks that stood still, and who held them back:", held)
 waited: DataFrame = tables["write_stalls"].select("run", "client", length_s.alias("waited_s"))
-show("   And for how long? Producers that waited, and no write succeeded:", waited)
+show("   And for how long? Times in which no write of a producer succeeded:", waited)
 
 # %% [markdown]
 # ## 3. Is a shorter timeout safer? (`flapping-isr`)
@@ -107,7 +107,7 @@ flapping: DataFrame = (
         "run", F.coalesce("isr_changes", F.lit(0)).alias("isr_changes"), (F.col("p99_us") / 1000).alias("ack_p99_ms")
     )
 )
-show("3. Is a shorter timeout safer? Changes of the ISR, and the slowest acks:", flapping.orderBy("run"))
+show("3. Is a shorter timeout safer? ISR changes, and the slowest acks:", flapping.orderBy("run"))
 
 # %% [markdown]
 # ## 4. Can two brokers both believe that they lead, and who is harmed? (`zombie-leader-acks1`)
@@ -128,7 +128,7 @@ zombies: DataFrame = (
     .groupBy("run", F.col("peer").alias("acked_by"), "leader")
     .agg(F.count("*").alias("acks"), F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("records"))
 )
-show("4. Can two brokers both believe that they lead? Acks by a broker after another was elected:", zombies)
+show("4. Can two brokers both believe that they lead? Acks by a broker after another broker was elected:", zombies)
 # One record. The other lost records were acknowledged by b1 while it was still the leader.
 
 # %% [markdown]
@@ -144,8 +144,8 @@ cuts = read_trace(spark, folders).control.filter("event = 'log_truncated'").sele
     F.col("previous_high_watermark").alias("its_hw"), "reason",
 )  # fmt: skip
 show(
-    "5. Why is the high watermark the wrong place to cut a log? Every truncation, and how far the log had reached:",
+    "5. Why is the high watermark the wrong place to cut a log? Every truncation, and where the log had ended:",
     cuts,
 )
 lost: DataFrame = tables["lost_records"].select("run", "record", "ack_offset", "erased_on", "erased_reason")
-show("   And which of that was acked? Lost records:", lost)
+show("   And which of the truncated records were acked? Lost records:", lost)

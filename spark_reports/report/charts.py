@@ -151,16 +151,16 @@ class _PartitionChart:
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         most = self.heights
-        title = "Uncommitted: log end offset − high watermark, records"
+        title = "Uncommitted records: log end offset minus high watermark"
         panels.append(self._measure(title, self.lines, "gap", most.uncommitted_records))
         if self.lags:
-            title = "Replication lag, records the follower lacks"
+            title = "Replication lag: records that the follower lacks"
             panels.append(self._measure(title, self.lags, "records", most.lag_records))
-            title = "Replication lag, age of the oldest of them in seconds"
+            title = "Replication lag: age of the oldest record that the follower lacks, in seconds"
             panels.append(self._measure(title, self.lags, "seconds", most.lag_s))
         # This panel is last, because only some of the runs that are side by side may have it.
         if self.risk:
-            title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
+            title = "At risk: acknowledged records above the leader's high watermark, lost if the leader died"
             panels.append(self._measure(title, self.risk, "records", most.at_risk_records))
         shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1, WORD_SHARE: 1 / 12}
         selection: Layer = self.hover.param
@@ -320,8 +320,8 @@ class _PartitionChart:
             outlined: dict[str, Any] = {"color": FAULT, "stroke": PAGE, "strokeWidth": 4}
             layers.append(self._words(down, "fitting:N", x="seen_until:Q", before=True, **outlined))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
-        title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · "
-        title += f"dashed {SIGNS['down']}: broker down, {SIGNS['ended']}: stopped in order"
+        title = "In-sync replicas · tall ♛: leader · half height: in sync · thin: out of sync · "
+        title += f"dashed {SIGNS['down']}: broker down, {SIGNS['ended']}: clean stop"
         title += ", ‖: frozen" if self.frozen else ""
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
@@ -340,7 +340,7 @@ class _PartitionChart:
             text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=FAULT, dy=-1, clip=True)
             y = self._y("leo", self.heights.offset)
             glyphs.append(text.encode(y=y, text=alt.Text("glyph:N"), tooltip=[alt.Tooltip("what:N", title="here")]))
-        title = f"{node} · line: log end offset · water: high watermark"
+        title = f"{node} · line: log end offset · area: high watermark"
         if node == self.replicas[0]:
             title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
         return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])

@@ -52,9 +52,12 @@ class DashboardShown(NamedTuple):
         fired = [(alert.fired_us, alert) for alert in self.alerts if alert.fired_us is not None]
         if not fired:
             nearly = [alert.name for alert in self.alerts if alert.true]
-            held = f"{joined(nearly)} held for less time" if nearly else "none of their conditions ever held"
-            said = f"None of the usual alerts on Kafka's metrics would have fired after {self._least_time()}; {held}"
-            none = f"Records were lost, and none of these alerts fired (of {len(self.alerts)} that were evaluated)"
+            held = f"{joined(nearly)} held for less time" if nearly else "none ever held"
+            said = (
+                "None of the usual alerts on Kafka's metrics would have fired: their conditions must hold for "
+                f"{self._least_time()} or longer, and {held}"
+            )
+            none = f"Records were lost, but none of the {len(self.alerts)} alerts fired"
             return f"{said}." if self.lost_us is None else f"{said}. {none}."
         at_us, first = min(fired, key=lambda item: item[0])
         held = f"its condition had then held for {seconds(first.for_us)}"

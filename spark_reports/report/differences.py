@@ -81,7 +81,7 @@ _RESULTS: tuple[tuple[str, Callable[[Section], str]], ...] = (
     ("reordered", _count("reordered")),
     ("offline, summed over partitions", lambda run: short_time(run["offline_us"])),
     ("under min ISR, summed over partitions", _tile("under min ISR, summed over partitions")),
-    ("longest time no write succeeded", _tile("longest time no write succeeded")),
+    ("longest time without a successful write", _tile("longest time without a successful write")),
     ("99 % acked within", lambda run: ", ".join(f"{within} ({level})" for level, within in run["slowest_acks"]) or "–"),
     ("elections", _leaders),
     ("ISR changes", lambda run: f"{run['isr_changes'].total:,}"),

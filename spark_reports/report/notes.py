@@ -63,8 +63,8 @@ def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
     named = joined([f"{topic.offline} of {counted(topic.partitions, 'partition')} of {topic.topic}" for topic in hit])
     longest = seconds(max(topic.worst["offline_us"] for topic in hit))
     kept = " and ".join(_KEPT_THERE[topic.topic] for topic in hit if topic.topic in _KEPT_THERE)
-    consequence = f" {kept.capitalize()} kept there had no coordinator then." if kept else ""
-    return [f"Up to {longest} without a running leader: {named}.{consequence}"]
+    consequence = f" {kept.capitalize()} stored there had no coordinator at that time." if kept else ""
+    return [f"{named} had no running leader for up to {longest}.{consequence}"]
 
 
 def coordinator_notes(tables: Tables) -> list[str]:
@@ -76,8 +76,8 @@ def coordinator_notes(tables: Tables) -> list[str]:
     held = max(tables["lso_stalls"], key=_length, default=None)
     if held is not None and _length(held) >= SHORTEST_STALL_US:
         notes.append(
-            f"Readers of committed records waited for up to {seconds(_length(held))}: from {clock(held['from_us'])} s "
-            f"on the last stable offset of {held['topic']}-{held['partition']} stood at {held['last_stable_offset']}, "
+            f"Consumers with read_committed waited for up to {seconds(_length(held))}: from {clock(held['from_us'])} s "
+            f"on, the last stable offset of {held['topic']}-{held['partition']} stood at {held['last_stable_offset']}, "
             f"{counted(held['waiting_records'], 'record')} below the high watermark."
         )
     unread = max(tables["group_unread"], key=lambda row: row["unread_us"], default=None)
@@ -93,8 +93,8 @@ def _length(row: Row) -> int:
     return int(row["until_us"] - row["from_us"])
 
 
-WATCHED_NOTE = "A watch does not see producers and their acks: it cannot say whether a record was lost."
-_WATCHED_WELL = "Every partition had a leader and min.insync.replicas in sync, and no high watermark stood still."
+WATCHED_NOTE = "A watch does not see producers and their acks, so it cannot tell whether a record was lost."
+_WATCHED_WELL = "Every partition had a leader and enough replicas in sync, and no high watermark stood still."
 
 
 def watched_headline(tables: Tables) -> tuple[str, str]:

@@ -286,8 +286,8 @@ def _contents(
         ("stalls", "High watermarks that stood still", lists["hw_stalls"].total),
         ("transactions", "Transactions", lists["transactions"].total),
         ("lso", "Last stable offsets below the high watermark", lists["lso_stalls"].total),
-        ("unread", "Groups: time unread", lists["group_unread"].total),
-        ("assignments", "Groups: who reads what", lists["group_assignments"].total),
+        ("unread", "Groups: time without a reader", lists["group_unread"].total),
+        ("assignments", "Groups: partition owners", lists["group_assignments"].total),
         ("acks", "Time to the ack", None),
         ("catch-ups", "Catching up after a restart", lists["catch_ups"].total),
         ("internal", "Internal topics", len(internal)),
@@ -322,9 +322,9 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         _summed("under_min_isr_us", "under min ISR", tables),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
         # An hour without a leader delays no write if none is attempted; then the earlier tiles say the same.
-        ("none", f"write that waited {words.seconds(SHORTEST_STALL_US)} or more", "")
+        ("0", f"writes that waited {words.seconds(SHORTEST_STALL_US)} or more", "")
         if longest is None
-        else (words.short_time(longest), "longest time no write succeeded", ""),
+        else (words.short_time(longest), "longest time without a successful write", ""),
     ]
 
 
@@ -338,10 +338,10 @@ def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]
     if longest is not None:
         return (words.short_time(longest), "longest wait for a new leader", "")
     if not elections:
-        return ("none", "was elected leader", "")
+        return ("0", "elections", "")
     down = _Stopped(stopped)
     if all(_was_running(row, down) for row in elections):
-        return ("running", "was the deposed leader", "")
+        return ("none", "wait for a new leader: the old one was running", "")
     return (words.short_time(None), "longest wait for a new leader", "")
 
 
@@ -431,7 +431,7 @@ def _partition(row: Row, end_us: int, tables: Tables, of_all_runs: Tables, place
     name = f"{row['topic']}-{row['partition']}"
     heights = Heights.of({name: _about(row, of_all_runs[name]) for name in _DRAWN})
     chart = partition_chart(own, replicas, places, end_us, heights)
-    description = f"Timelines of partition {name}; the tables on this page hold the same events."
+    description = f"Timelines of partition {name}; the tables on this page have the same events."
     summary = f"min.insync.replicas {first['min_isr']}"
     marks = [places[node] for node in replicas]
     return _Partition(name, replicas, marks, summary, chart_in_html(chart, description))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from replica.trace.names import LOG_RECOVERED, LOG_TRUNCATED, NODE_STOPPED
+from replica.trace.ranges import counted
 from replica.trace.signs import IN_ORDER, SIGNS
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import acks_name, clock, joined, name_ranges, seconds, were
@@ -226,7 +227,7 @@ def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | 
     words = f"LEO {end['leo']}, HW {'?' if end['hw'] is None else end['hw']}, {standing}"
     # Only the current leader's knowledge of the follower is valid.
     if lag and lag["leader"] == leader != end["node"] and lag["records"]:
-        words += f", {lag['records']} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
+        words += f", {counted(lag['records'], 'record')} behind ({seconds(round(lag['seconds'] * 1_000_000))})"
     return words
 
 

@@ -115,7 +115,9 @@ def others(told: Sequence[Standstill], tables: Tables) -> str:
     """Return a sentence with the number of clients' long waits that are not in `told`, empty if there are none."""
     left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(told)
     least = words.seconds(WORTH_TELLING_US)
-    return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
+    are = "is" if left == 1 else "are"
+    waits = f"{counted(left, 'more wait')} of {least} or longer {are} listed under Unavailability."
+    return waits if told and left > 0 else ""
 
 
 def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
@@ -148,22 +150,22 @@ def _held_together(stalls: Sequence[Row]) -> str:
     """Return a sentence about the longest of several stalls that ended together, and the partitions of the others."""
     longest, *others = sorted(stalls, key=lambda row: (-_length_us(row), _place(row)))
     also = ranges_of_partitions([(row["topic"], row["partition"]) for row in others])
-    return words.sentence(f"{_stood(longest)}: {why_held(longest)}{f'; likewise in {also}' if others else ''}")
+    return words.sentence(f"{_stood(longest)}: {why_held(longest)}{f'; the same happened in {also}' if others else ''}")
 
 
 def why_held(stall: Row) -> str:
     """Return the reasons of a stall as text.
 
-    An example is `b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`.
+    An example is `b3 was in the ISR but lacked them for 9.3 s; the ISR was below min.insync.replicas for 20 s`.
     """
     them = "it" if stall["waiting_records"] == 1 else "them"
     said = []
     if stall["pinned_by"]:
         who, were = words.joined(stall["pinned_by"]), words.were(len(stall["pinned_by"]))
-        said.append(f"{who} {were} in the ISR without {them} for {words.seconds(stall['pinned_us'])}")
+        said.append(f"{who} {were} in the ISR but lacked {them} for {words.seconds(stall['pinned_us'])}")
     if stall["under_min_isr_us"]:
         said.append(f"the ISR was below min.insync.replicas for {words.seconds(stall['under_min_isr_us'])}")
-    return "; ".join(said) or f"no follower held it ({stall['ended_by']})"
+    return "; ".join(said) or f"no follower held it back; the stall ended when {stall['ended_by']}"
 
 
 # ------------------------------------------------------------------------------------------------------- what stood
@@ -171,10 +173,10 @@ def why_held(stall: Row) -> str:
 
 def _no_write(stall: Row, tables: Tables) -> Standstill:
     what = f"{_for(stall)} no write of {stall['client']} to {_place(stall)} succeeded"
-    what += "" if stall["recovered"] else ", and none after it"
+    what += "" if stall["recovered"] else ", nor did any later write"
     if stall["refused"]:
         errors = f" ({words.joined(stall['errors'])})" if stall["errors"] else ""
-        what += f"; {counted(stall['refused'], 'attempt')} refused or unanswered{errors}"
+        what += f"; {counted(stall['refused'], 'attempt')} {words.were(stall['refused'])} refused or unanswered{errors}"
     # With acks=0 or acks=1 an acknowledgement waits for no follower. Refusals can reveal which acks a producer has.
     levels = {row["acks"] for row in tables["record_counts"] if row["topic"] == stall["topic"]}
     followers: list[Fact] = []
@@ -186,10 +188,10 @@ def _no_write(stall: Row, tables: Tables) -> Standstill:
 
 def _no_read(stall: Row, tables: Tables) -> Standstill:
     waiting = counted(stall["waiting_records"], "committed record")
-    what = f"{_for(stall)} {words.reader(stall)} read nothing of {_place(stall)}, where {waiting} waited"
-    what += "" if stall["recovered"] else ", nor did it read them later"
+    what = f"{_for(stall)} {words.reader(stall)} read nothing from {_place(stall)}, where {waiting} waited"
+    what += "" if stall["recovered"] else ", and did not read later either"
     if stall["errors"]:
-        what += f"; it was refused with {words.joined(stall['errors'])}"
+        what += f"; its requests were refused with {words.joined(stall['errors'])}"
     return _told(what, _leaders(stall, tables), stall, tables)
 
 
@@ -209,7 +211,7 @@ def _told(what: str, facts: Sequence[Fact], about: Row, tables: Tables) -> Stand
 
 def _stood(stall: Row) -> str:
     return (
-        f"At {words.clock(stall['from_us'])} s the high watermark of {_place(stall)} stood still at "
+        f"From {words.clock(stall['from_us'])} s the high watermark of {_place(stall)} stood still at "
         f"{stall['high_watermark']} for {words.seconds(_length_us(stall))} with "
         f"{counted(stall['waiting_records'], 'record')} above it"
     )
@@ -222,12 +224,14 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
     facts = []
     for row in _met(wait, tables["unavailability"]):
         if row["kind"] == LEADERLESS:
-            facts.append(Fact(row["from_us"], f"{row['reason']}; it had none {_until(row)}", "no leader"))
+            facts.append(Fact(row["from_us"], f"{row['reason']}; it had no leader {_until(row)}", "no leader"))
         elif row["kind"] == LEADER_DOWN:
-            facts.append(Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader down"))
+            facts.append(
+                Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader was down")
+            )
     chosen = (row for row in _there(wait, tables["elections"]) if wait["from_us"] <= row["at_us"] <= wait["until_us"])
     for row in heapq.nsmallest(ELECTIONS_TOLD, chosen, key=lambda row: row["seq"]):
-        facts.append(Fact(row["at_us"], row["reason"], f"{row['leader']} elected at {words.clock(row['at_us'])} s"))
+        facts.append(Fact(row["at_us"], row["reason"], f"{row['leader']} was elected at {words.clock(row['at_us'])} s"))
     return facts
 
 
@@ -239,18 +243,19 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
     facts = []
     small = [row for row in _met(wait, tables["unavailability"]) if row["kind"] == UNDER_MIN_ISR]
     if small:
-        again = f" and {len(small) - 1} more times until {words.clock(small[-1]['until_us'])} s" if small[1:] else ""
+        last = words.clock(small[-1]["until_us"])
+        again = f" and {counted(len(small) - 1, 'more time')} until {last} s" if small[1:] else ""
         began = _state(small[0], tables)
         isr = f"{{{', '.join(began['isr'])}}} was below min.insync.replicas ({began['min_isr']})"
         fell = f"{to_whom}the ISR {isr} {_until(small[0])}{again}: {small[0]['reason']}"
-        facts.append(Fact(small[0]["from_us"], fell, "the ISR below min.insync.replicas"))
+        facts.append(Fact(small[0]["from_us"], fell, "the ISR was below min.insync.replicas"))
     if pinned := [row for row in _met(wait, tables["hw_stalls"]) if row["pinned_by"]]:
         worst = max(pinned, key=lambda row: row["pinned_us"])
         who = words.joined(worst["pinned_by"])
-        behind = f"in the ISR and did not fetch beyond it for {words.seconds(worst['pinned_us'])}"
+        behind = f"in the ISR and did not fetch past it for {words.seconds(worst['pinned_us'])}"
         held = f"{who} {words.were(len(worst['pinned_by']))} {behind}"
         stood = f"{to_whom}the high watermark stood still at {worst['high_watermark']}: {held}"
-        facts.append(Fact(worst["from_us"], stood, f"{who} held the high watermark"))
+        facts.append(Fact(worst["from_us"], stood, f"{who} held back the high watermark"))
         facts += [
             Fact(row["at_us"], row["reason"], "")
             for row in _there(wait, tables["isr_changes"])

@@ -121,7 +121,7 @@ def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
         ]
     acked = sum(row["acked"] for row in counts)
     if acked:
-        return [f"Nothing was lost: {_all(acked)} in the log, readable, exactly once."]
+        return [f"Nothing was lost: {_all(acked)} in the log exactly once, and readable."]
     return ["No anomaly was found. No record was acknowledged, so none could be lost."]
 
 
@@ -142,7 +142,7 @@ def _lost(rows: Rows) -> str:
     if len(undone):
         said.append(
             f"{counted(len(undone), 'output')} {were(len(undone))} lost: {_names(undone)}. "
-            "Their inputs are done, and no client writes them again."
+            "Their inputs were processed, and no client writes the outputs again."
         )
     return " ".join(said)
 
@@ -152,7 +152,7 @@ def _unseen(rows: Rows) -> str:
 
 
 def _dirty(rows: Rows) -> str:
-    return f"{counted(len(rows), 'record')} {were(len(rows))} read that the log no longer has: {_names(rows)}."
+    return f"Consumers read {counted(len(rows), 'record')} that the log no longer has: {_names(rows)}."
 
 
 def _diverged(rows: Rows) -> str:
@@ -169,18 +169,18 @@ def _duplicated(rows: Rows) -> str:
 
 
 def _reordered(rows: Rows) -> str:
-    stands = "stands" if len(rows) == 1 else "stand"
-    return f"{counted(len(rows), 'record')} {stands} in the log after one that was sent later: {_names(rows)}."
+    many = f"{counted(len(rows), 'record')} {_are(len(rows))}"
+    return f"{many} in the log after a record that was sent later: {_names(rows)}."
 
 
 def _regressed(rows: Rows) -> str:
     first = rows[0]
-    return f"{first['witness']} saw the end of {first['topic']}-{first['partition']} go backwards: {first['detail']}."
+    return f"{first['witness']} saw the end of {first['topic']}-{first['partition']} move back: {first['detail']}."
 
 
 def _skipped(rows: Rows) -> str:
     clients = joined(sorted(set(rows.values("witness"))))
-    return f"{clients} passed over {counted(len(rows), 'record')} of the log without reading: offsets " + (
+    return f"{clients} skipped {counted(len(rows), 'record')} of the log without a seek: offsets " + (
         f"{name_ranges(map(str, rows.values('offset')))}."
     )
 
@@ -223,7 +223,7 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
         )
     failed = sum(row["failed"] for row in counts)
     if failed:
-        said.append(f"{counted(failed, 'record')} {were(failed)} refused, and the producer knows it.")
+        said.append(f"{counted(failed, 'record')} {were(failed)} refused, and the producer got an error.")
     return said
 
 
@@ -260,17 +260,17 @@ def blame(lost: Rows, elections: Rows) -> str:
     for row in [lost[index] for index in list(last.values())[:2]]:
         after = ""
         if (chosen := _another_was_chosen(row, elections)) is not None:
-            after = f"; {chosen['leader']} had been elected at {clock(chosen['at_us'])} s"
+            after = f"; {chosen['leader']} had already been elected at {clock(chosen['at_us'])} s"
         elif row["elected"] is not None:
             clean = "" if row["elected_clean"] else " in an unclean election"
-            after = f"; then {row['elected']} led without it{clean}"
+            after = f"; then {row['elected']} became leader without them{clean}"
         elif row["disk_lost_on"]:
             after = f"; the disk of {joined(row['disk_lost_on'])} lost bytes"
         held = row["held_by"] or []
         alone = (
-            " with no copy elsewhere" if held == [row["acked_by"]] else f" ({joined(held)} had a copy)" if held else ""
+            " and no copy elsewhere" if held == [row["acked_by"]] else f" ({joined(held)} had copies)" if held else ""
         )
-        said.append(f"{row['acked_by']} acknowledged with {acks_name(row['acks'])}{alone}{after}.")
+        said.append(f"{row['acked_by']} acknowledged writes with {acks_name(row['acks'])}{alone}{after}.")
     return " ".join(said)
 
 
@@ -321,8 +321,8 @@ def why_lost(
         told.append((records, said))
     shown = [number for numbers in alike[:CAUSES_SHOWN] for number in numbers]
     left_out = causes - len(shown)
-    more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
-    return told, f"and {more} more, of {counted(left_out, 'other cause')}: they are in" if left_out else ""
+    more = counted(len(lost) - sum(len(groups[number]) for number in shown), "more record")
+    return told, f"and {more} with {counted(left_out, 'other cause')}: see" if left_out else ""
 
 
 def _kind_of(first: Row, steps: int) -> tuple[Any, ...]:
@@ -395,9 +395,9 @@ def _ack_step(first: Row, them: str) -> Step:
     if held == [first["acked_by"]]:
         had = f"no other replica had {them} yet"
     elif held:
-        had = f"{joined(held)} had {them} in their logs"
+        had = f"{joined(held)} had {them} in {'its log' if len(held) == 1 else 'their logs'}"
     else:
-        had = f"no log shows {them}"
+        had = f"no replica's log shows {them}"
     said = f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}"
     return (first["acked_us"], sentence(said))
 

@@ -99,7 +99,7 @@ def render(search: Search, pace: str) -> str:
         search: a document made by scenarios/search/document.py.
         pace: a sentence about the duration of the search, or "".
     """
-    description = "When the search found each kind. The tables on this page hold the same figures."
+    description = "When the search found each kind. The tables on this page have the same figures."
     return environment().get_template("search.html.j2").render(
         search=search,
         headline=headline(search),
@@ -119,7 +119,8 @@ def headline(search: Search) -> str:
     kinds = search["findings"]
     if not kinds:
         bound = 100 * Z_SQUARE / (search["played"] + Z_SQUARE)
-        return f"Nothing broke in {schedules}: of all such schedules at most {bound:.2g} % do (95 %)."
+        most = f"at most {bound:.2g} % of all such schedules break something (95 % confidence)"
+        return f"Nothing broke in {schedules}; {most}."
     bugs, by_era, of_no_release = (
         [one["kind"] for one in kinds if one["cause"] == cause] for cause in ("bug", "era", "no release")
     )
@@ -127,9 +128,9 @@ def headline(search: Search) -> str:
     if bugs:
         return f"{broke}: {joined(bugs)} {'is a bug' if len(bugs) == 1 else 'are bugs'} in Highwater."
     if not of_no_release:
-        return f"{broke}: all by the rules of {search['era']}."
+        return f"{broke}: the rules of {search['era']} allow {'it' if len(kinds) == 1 else 'all of them'}."
     none = f"{joined(of_no_release)} {'is' if len(of_no_release) == 1 else 'are'} promised by no release of Kafka"
-    rest = f", the rest is by the rules of {search['era']}" if by_era else ""
+    rest = f"; the rules of {search['era']} allow the rest" if by_era else ""
     return f"{broke}: {none}{rest}."
 
 
@@ -139,7 +140,7 @@ def _tiles(search: Search) -> list[tuple[str, str, str]]:
     bugs = sum(one["our_bug"] for one in kinds)
     return [
         (f"{search['played']:,}", "schedules played", ""),
-        (f"{search['broke_something']:,}", "of them broke something", "warn" if kinds else "good"),
+        (f"{search['broke_something']:,}", "schedules that broke something", "warn" if kinds else "good"),
         (f"{len(kinds):,}", "kind of finding" if len(kinds) == 1 else "kinds of findings", "warn" if kinds else "good"),
-        (f"{bugs:,}", "of them bugs in Highwater", "bad" if bugs else "good"),
+        (f"{bugs:,}", "bugs in Highwater", "bad" if bugs else "good"),
     ]  # fmt: skip

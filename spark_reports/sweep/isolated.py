@@ -91,7 +91,7 @@ class _Child(Generic[Job]):
             self._process.join(_PATIENCE_S)
             return Broken("crashed", f"the process ended with {_ending(self._process.exitcode)}")
         self.ended = True
-        return Broken("timeout", f"not finished after {limit_s:g} s")
+        return Broken("timeout", f"the run did not finish within {limit_s:g} s")
 
 
 def _ending(code: int | None) -> str:

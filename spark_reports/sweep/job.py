@@ -181,7 +181,7 @@ def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[st
 
 
 def _crashed(task: Task, run: Any, error: BaseException) -> pa.Table:
-    figures = {"status": CRASHED, "error": f"its worker died: {_why(error)}"[:500]}
+    figures = {"status": CRASHED, "error": f"the worker died: {_why(error)}"[:500]}
     return pa.Table.from_pylist([row_of(run, figures, task.columns)], schema=arrow_rows_schema(task.columns))
 
 
@@ -206,6 +206,6 @@ def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
     if found := re.search(r'Cannot run program "([^"]+)"', text):
         raise WorkersUnfit(f"a worker has no program `{found.group(1)}`: set PYSPARK_PYTHON to the worker's Python")
     if "SparkContext was shut down" in text or "All masters are unresponsive" in text:
-        raise WorkersUnfit("the Spark cluster gave up on this job: check that its master is running")
+        raise WorkersUnfit("the Spark cluster ended this job: check that its master is running")
     if hopeless:
         raise WorkersUnfit(_why(error)[:500]) from error

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
+from replica.trace.ranges import counted
 from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
 from spark_reports.report.words import joined, short_time
 
@@ -75,7 +76,7 @@ def _time(name: str, title: str, column: str, more: Callable[[Row], str]) -> Fig
 
 FIGURES = (
     _share("loss", "Runs that lost an acknowledged record · with the 95 % interval"),
-    _share("unreadable", "Runs with acknowledged records that are in the log and cannot be read"),
+    _share("unreadable", "Runs with acknowledged records that are in the log, but cannot be read"),
     _share("missing", "Runs in which a record is missing"),
     _share("duplicates", "Runs with a duplicated record"),
     _time(
@@ -249,7 +250,7 @@ def render(
     figures: dict[str, dict[str, Any]] = {}
     for figure, caption, spec in charts(rows, axes):
         section = figures.setdefault(figure.name, {"name": figure.name, "title": figure.title, "charts": []})
-        description = f"{figure.title}. The table on this page holds the same figures."
+        description = f"{figure.title}. The table on this page has the same figures."
         section["charts"].append((caption, chart_in_html(spec, description)))
     return environment().get_template("sweep.html.j2").render(
         about=about,
@@ -281,7 +282,7 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     besides = (
         f" In {unreadable:,} {'run' if unreadable == 1 else 'runs'} acked records cannot be read." if unreadable else ""
     )
-    besides += f" {unfinished:,} more did not finish." if unfinished else ""
+    besides += f" {counted(unfinished, 'more run')} did not finish." if unfinished else ""
     if not losing:
         return (
             f"Nothing was lost: no acknowledged record in {finished:,} {'run' if finished == 1 else 'runs'}.{besides}"
@@ -293,4 +294,4 @@ def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
     if len(rows) == 1:
         return f"{share} of {finished:,} runs lost an acknowledged record.{besides}"
     others = f"{safe} of {len(rows)} settings lost nothing" if safe else "every setting lost something"
-    return f"Worst with {named}: {share} of its runs lost an acknowledged record; {others}.{besides}"
+    return f"Worst setting, {named}: {share} of its runs lost an acknowledged record; {others}.{besides}"

@@ -27,12 +27,12 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 DOCS: dict[str, str] = {
     "setting": "number of the setting, from 0, in the order of the command line",
     "settings": "the varied settings, each as path=value",
-    "runs": "runs with a row",
-    "finished": "runs that were played to the end; shares and times are about these runs",
-    "our_bugs": "runs in which an invariant broke that the rules promise",
+    "runs": "runs that have a row",
+    "finished": "runs that were played to the end; shares and times are of these runs",
+    "our_bugs": "runs in which an invariant was broken that the rules promise",
     "crashed": "runs that ended with an error of the simulator, or whose process died",
-    "timeouts": "runs that took too long",
-    "verdicts": "names of the anomalies that some run showed",
+    "timeouts": "runs that exceeded the time limit",
+    "verdicts": "names of the anomalies in these runs",
     "held": "runs in which the scenario's own expectations held",
     **{
         f"{name}_{part}": text.format(column=column)
@@ -47,13 +47,13 @@ DOCS: dict[str, str] = {
     "endings": "number of different results (verdict, and counts of records by fate)",
     "lost_records": "lost acked records of all runs",
     "unseen_records": "acked records of all runs that are in the log, but that no consumer can read",
-    "missing_records": "records of all runs that are missing and were not promised",
+    "missing_records": "records of all runs that are missing, but were not acked",
     "duplicated_records": "records of all runs that are in the log more than once",
-    "unavailable_mean_us": "mean time per run in which records waited 1 s or more in vain for an ack",
-    "unavailable_max_us": "the same in the worst run",
+    "unavailable_mean_us": "mean time per run in which records waited in vain for an ack, by intervals of 1 s or more",
+    "unavailable_max_us": "this time in the worst run",
     "smallest_losing_seed": "the smallest seed that loses an acked record",
-    "smallest_unfinished_seed": "the smallest seed whose run did not finish, or broke an invariant that is promised",
-    "unfinished_why": "what happened in that run",
+    "smallest_unfinished_seed": "the smallest seed whose run did not finish, or broke a promised invariant",
+    "unfinished_why": "what happened in the run with that seed",
     **{
         f"ack_{name}_us": f"{name} (nearest rank) of the time from send to ack, over the acks of all runs"
         for name in PERCENTILES

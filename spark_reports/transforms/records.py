@@ -17,9 +17,9 @@ ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
-UNDONE = "its application is done with the input, and no reader of committed records finds the output"
+UNDONE = "its input was processed, but read_committed consumers cannot find the output"
 """Value of `detail` for the anomaly of a lost output."""
-UNMARKED = "committed and in the final log, but without the marker: no reader of committed records gets it"
+UNMARKED = "committed and in the final log, but without its marker, so read_committed consumers do not get it"
 """Value of `detail` for the anomaly of an unseen record whose transaction has no marker."""
 
 

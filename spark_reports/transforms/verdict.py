@@ -64,7 +64,7 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
         "unseen": ("unseen", "offset", unread),
         "dirty": ("dirty-read", "ack_offset", F.lit("a consumer read it, but it is not in the final log")),
         "duplicated": ("duplicated", "offset", F.format_string("in the final log %d times", "settled_copies")),
-        "reordered": ("reordered", "offset", F.lit("stands after a record that its producer sent later")),
+        "reordered": ("reordered", "offset", F.lit("in the final log after a record that its producer sent later")),
     }
     found = [
         F.when(
@@ -204,7 +204,7 @@ def poll_skips(trace: Trace, entries: DataFrame, gone: DataFrame) -> DataFrame:
         .join(gone, list(RECORD_KEY), "left_anti")
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
-            F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),
+            F.format_string("skipped %s without a seek and never read it", "record").alias("detail"),
         )
     )  # fmt: skip
 

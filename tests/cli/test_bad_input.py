@@ -316,7 +316,7 @@ main()
         ("RLIMIT_NOFILE", 14, ["run", "mini.yaml"], "too many open files; this process may open 14 (ulimit -n)"),
         ("RLIMIT_NOFILE", 24, ["serve", "--for", "1s", "--port", "23456"], "this process may open 24 (ulimit -n)"),
         ("RLIMIT_NOFILE", 20, ["search", "--seeds", "1..2"], "too many open files; this process may open 20"),
-        ("RLIMIT_NOFILE", 40, ["sweep", "mini.yaml", "--seeds", "1..2"], "the limit is 40 files (ulimit -n)"),
+        ("RLIMIT_NOFILE", 40, ["sweep", "mini.yaml", "--seeds", "1..2"], "the limit is 40 files; raise it with"),
         ("RLIMIT_AS", 200 << 20, ["run", "mini.yaml"], "the memory limit (ulimit -v) of 200 MiB is too low"),
         ("RLIMIT_AS", 2000 << 20, ["sweep", "mini.yaml", "--seeds", "1..2"], "(ulimit -v)"),
     ],

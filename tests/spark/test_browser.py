@@ -55,11 +55,12 @@ def test_the_report_draws_every_fact_in_its_panel(report: ReportResult, ask: Ask
         "Faults": behind + Counter(rect=len(faults), symbol=len(faults), text=len(faults)),
         "In-sync replicas": behind + Counter(rect=len(standings) + down, text=crowned + down),
         **{node: behind + Counter(area=1, line=2, text=told[node]) for node in ("b1", "b2", "b3")},
-        "Uncommitted: log end offset − high watermark, records": behind + Counter(line=3),
-        "At risk: records acknowledged above the leader's high watermark, gone if it died then": behind
+        "Uncommitted records: log end offset minus high watermark": behind + Counter(line=3),
+        "At risk: acknowledged records above the leader's high watermark, lost if the leader died": behind
         + Counter(line=len(set(ask("data_at_risk", "leader", "leader_epoch", "acks")))),
-        "Replication lag, records the follower lacks": behind + Counter(line=len(terms)),
-        "Replication lag, age of the oldest of them in seconds": behind + Counter(line=len(terms)),
+        "Replication lag: records that the follower lacks": behind + Counter(line=len(terms)),
+        "Replication lag: age of the oldest record that the follower lacks, in seconds": behind
+        + Counter(line=len(terms)),
     }
 
 
@@ -100,7 +101,7 @@ def test_the_page_opens_with_the_decisive_moment_and_shows_another_on_a_click_by
         assert found.console == []
         return shown_part(found.document), re.findall(r"<b>(b\d)</b> ([^<]*)</span>", found.document)
 
-    behind = "LEO 3, HW 3, in sync, 2 behind (100 ms)"
+    behind = "LEO 3, HW 3, in sync, 2 records behind (100 ms)"
     state = [("b1", "LEO 5, HW 3, leader"), ("b2", behind), ("b3", behind)]
     assert shows(fragment="#run-1-charts&s=5-6&at=5.300") == ("5.000 to 6.000 s of 30.000 s", state)
     assert shows("[...document.querySelectorAll('.story a')].find((a) => a.textContent === '5.500 s').click()")[0] == (
@@ -446,15 +447,18 @@ def test_an_axis_of_runs_begins_with_the_first(last: int, ticks: list[int]) -> N
 @pytest.mark.parametrize(
     ("search", "said"),
     [
-        (searched("blind", 100), "Nothing broke in 100 schedules: of all such schedules at most 3.7 % do (95 %)."),
+        (
+            searched("blind", 100),
+            "Nothing broke in 100 schedules; at most 3.7 % of all such schedules break something (95 % confidence).",
+        ),
         (
             searched("blind", 1, ("S25", [1], False)),
-            "1 of 1 schedule broke something, in 1 way: all by the rules of kafka-2.0.",
+            "1 of 1 schedule broke something, in 1 way: the rules of kafka-2.0 allow it.",
         ),
         (
             searched("blind", 3, ("S25", [1], False), ("S32 forgotten-marker", [2], False)),
-            "2 of 3 schedules broke something, in 2 ways: S32 forgotten-marker is promised by no release of Kafka, the "
-            "rest is by the rules of kafka-2.0.",
+            "2 of 3 schedules broke something, in 2 ways: S32 forgotten-marker is promised by no release of Kafka; the "
+            "rules of kafka-2.0 allow the rest.",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_the_damaged_file_is_named(
     shutil.copytree(leader_kill_dir, run_dir)
     part = run_dir / "trace" / "log" / "part-00000.parquet"
     damage(part)
-    said = f"{part} is damaged. Make the run again"
+    said = f"{part} is damaged. Repeat the run"
     with pytest.raises(RunFolderUnusable) as refused:
         list(Questions("SELECT 1; SELECT * FROM trace_log", "q.sql").answers([run_dir], {}, 10))
     assert str(refused.value) == said

@@ -130,13 +130,13 @@ def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame])
     worst = {"offline_us": 14_000_000, "under_replicated_us": 14_000_000, "under_min_isr_us": 0}
     assert found == [InternalTopic("__consumer_offsets", 1, 0, 0, 1, worst)]
     assert internal_notes(found) == [
-        "Up to 14 s without a running leader: 1 of 1 partition of __consumer_offsets. "
-        "Consumer groups kept there had no coordinator then."
+        "1 of 1 partition of __consumer_offsets had no running leader for up to 14 s. "
+        "Consumer groups stored there had no coordinator at that time."
     ]
     transactions = found[0]._replace(topic="__transaction_state")
     both = internal_notes([*found, transactions])[0]
-    assert both.endswith("Consumer groups and transactions kept there had no coordinator then.")
-    assert internal_notes([transactions])[0].endswith("Transactions kept there had no coordinator then.")
+    assert both.endswith("Consumer groups and transactions stored there had no coordinator at that time.")
+    assert internal_notes([transactions])[0].endswith("Transactions stored there had no coordinator at that time.")
     assert internal_notes([]) == []
 
 

@@ -105,4 +105,4 @@ def test_workers_without_room_for_an_executor_are_named(master: str, tmp_path: P
         [sys.executable, "-m", "scenarios.cli", *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
     )
     assert done.returncode == 6, done.stderr
-    assert "less memory than the 600m that it takes" in done.stderr and "Traceback" not in done.stderr
+    assert "less free memory than the 600m that an executor needs" in done.stderr and "Traceback" not in done.stderr

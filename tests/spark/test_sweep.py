@@ -65,7 +65,7 @@ def test_a_job_that_misbehaves_costs_only_itself() -> None:
         "b",
         Broken("crashed", "the process ended with exit code 7"),
         "c",
-        Broken("timeout", "not finished after 2 s"),
+        Broken("timeout", "the run did not finish within 2 s"),
         Broken("raised", "SystemExit: 3"),
         "d",
     ]
@@ -138,7 +138,7 @@ def test_failures_of_single_runs_are_rows(spark: SparkSession) -> None:
         (1, "finished", None),
         (2, "raised", "RuntimeError: seed 2"),
         (3, "crashed", "the process ended with exit code 9"),
-        (4, "timeout", "not finished after 20 s"),
+        (4, "timeout", "the run did not finish within 20 s"),
         (5, "finished", None),
     }
     assert found[Run(bad, 1)]["status"] == "invalid"
@@ -259,8 +259,8 @@ def test_shares_have_wilson_intervals_and_times_are_over_all_acks(spark: SparkSe
         [8, 9, None],
     ]
     said = headline(found, ["a"])
-    assert said.startswith("Worst with a=3: 100 % (34.2 to 100.0 %)") and said.endswith(
-        "1 of 4 settings lost nothing. In 1 run acked records cannot be read. 1 more did not finish."
+    assert said.startswith("Worst setting, a=3: 100 % (34.2 to 100.0 %)") and said.endswith(
+        "1 of 4 settings lost nothing. In 1 run acked records cannot be read. 1 more run did not finish."
     )
 
 

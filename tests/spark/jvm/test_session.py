@@ -37,7 +37,7 @@ def test_py4j_does_not_log_a_connection_that_broke(spark: SparkSession, caplog: 
 
 
 NO_CHMOD = "Spark needs the program `chmod`, which is not on the PATH"
-KILLED = "Spark's JVM was killed (signal 9): unless that was on purpose, the machine ran out of memory"
+KILLED = "Spark's JVM was killed (signal 9); unless that was on purpose, the machine ran out of memory"
 ENDS = {
     "os.kill(os.getpid(), 9)": KILLED,
     "sys.exit(52)": f"Spark's JVM ran out of memory: {MORE_MEMORY}",

@@ -207,7 +207,7 @@ def test_the_page_says_how_long_who_waited() -> None:
     unread = [{"group": "g", "topic": "t", "partition": 2, "observed_us": 9 * S, "unread_us": 2 * S}]
     tables = {"lso_stalls": rows_of("lso_stalls", stalls), "group_unread": rows_of("group_unread", unread)}
     assert coordinator_notes(tables) == [
-        "Readers of committed records waited for up to 20 s: from 10.000 s on the last stable offset of t-0 stood at "
+        "Consumers with read_committed waited for up to 20 s: from 10.000 s on, the last stable offset of t-0 stood at "
         "6, 8 records below the high watermark.",
         "For 2 s of 9 s no running member of group g owned t-2.",
     ]

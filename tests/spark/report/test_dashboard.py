@@ -25,9 +25,9 @@ def summary(lost_us: int | None, *true: tuple[str, int, int], fired_us: int | No
     [
         (
             summary(5_000_000),
-            "conditions ever held. Records were lost, and none of these alerts fired (of 1 that were evaluated).",
+            "and none ever held. Records were lost, but none of the 1 alerts fired.",
         ),
-        (summary(None, ("b1", 0, 4_000_000)), "after 10 s; UnderReplicatedPartitions held for less time."),
+        (summary(None, ("b1", 0, 4_000_000)), "for 10 s or longer, and UnderReplicatedPartitions held for less time."),
         (
             summary(5_000_000, ("b1", 7_000_000, 30_000_000), fired_us=17_000_000),
             "17.000 s (its condition had then held for 10 s), 12 s after the first record was lost (5.000 s).",

@@ -53,14 +53,14 @@ def test_writes_refused_below_min_isr_are_told_with_the_fault_that_began_it() ->
         )
     )
     assert lines(told) == [
-        "For 29.6 s (11.000 to 40.600 s) no write of p1 to t-0 succeeded; 32 attempts refused or unanswered "
+        "For 29.6 s (11.000 to 40.600 s) no write of p1 to t-0 succeeded; 32 attempts were refused or unanswered "
         "(NOT_ENOUGH_REPLICAS).",
         "10.4 b3 is stopped (until 40.000 s).",
         "10.5 the ISR {b1, b2} was below min.insync.replicas (3) until 40.000 s: b3 left.",
     ]
-    assert told[0].brief.endswith("(NOT_ENOUGH_REPLICAS): b3 is stopped; the ISR below min.insync.replicas.")
+    assert told[0].brief.endswith("(NOT_ENOUGH_REPLICAS): b3 is stopped; the ISR was below min.insync.replicas.")
     waits = tables(write_stalls=[no_write(11, 40.6), no_write(50, 53), no_write(60, 61.9)])
-    assert others(told, waits) == "Of clients that waited 2 s or longer, 1 more: see Unavailability."
+    assert others(told, waits) == "1 more wait of 2 s or longer is listed under Unavailability."
     assert others(told, tables(write_stalls=[no_write(11, 40.6)])) == ""
 
 
@@ -80,12 +80,12 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
         "hw_stalls": stalls,
         "isr_changes": changes,
     }
-    stood = "the high watermark stood still at 10: b3 was in the ISR and did not fetch beyond it for 33 s."
+    stood = "the high watermark stood still at 10: b3 was in the ISR and did not fetch past it for 33 s."
     what = "For 33 s (12.000 to 45.000 s) no write of p1 to t-0 succeeded."
     told = standstills(tables(**rows))
     assert lines(told) == [what, f"12 {stood}", "45 b3 lags."]
     # A note does not repeat the headline.
-    assert [note[:11] for note in held_back(stalls, told)] == ["At 60.000 s"]
+    assert [note[:13] for note in held_back(stalls, told)] == ["From 60.000 s"]
     assert lines(standstills(tables((-1, 1), **rows)))[1] == f"12 for acks=all: {stood}"
     assert lines(standstills(tables((0, 1), **rows))) == [what]
 
@@ -96,9 +96,11 @@ def test_it_or_them_is_chosen_by_the_records_above_the_high_watermark() -> None:
         stalls = [spell(10, 19, n, waiting_records=records, **more) for n, records in enumerate(waiting)]
         return [note.partition("for 9 s ")[2] for note in held_back(stalls)]
 
-    assert notes(1) == ["with 1 record above it: b1 was in the ISR without it for 9 s."]
-    assert notes(1, 1) == ["with 1 record above it: b1 was in the ISR without it for 9 s; likewise in t-1."]
-    assert notes(2, 3) == ["with 2 records above it: b1 was in the ISR without them for 9 s; likewise in t-1."]
+    assert notes(1) == ["with 1 record above it: b1 was in the ISR but lacked it for 9 s."]
+    assert notes(1, 1) == ["with 1 record above it: b1 was in the ISR but lacked it for 9 s; the same happened in t-1."]
+    assert notes(2, 3) == [
+        "with 2 records above it: b1 was in the ISR but lacked them for 9 s; the same happened in t-1."
+    ]
 
 
 def test_high_watermarks_that_moved_again_together_are_one_note() -> None:
@@ -110,12 +112,12 @@ def test_high_watermarks_that_moved_again_together_are_one_note() -> None:
     stalls = [stall(10.5 + n / 10, 19.126, n, "b1") for n in range(4)] + [stall(11, 19.126, 4, "b2")]
     stalls += [stall(30, 39, 0, "b1")]
     assert held_back(stalls) == [
-        "At 10.500 s the high watermark of t-0 stood still at 0 for 8.626 s with 5 records above it: "
-        "b1 was in the ISR without them for 8.626 s; likewise in t-1..t-3.",
-        "At 11.000 s the high watermark of t-4 stood still at 40 for 8.126 s with 9 records above it: "
-        "b2 was in the ISR without them for 8.126 s.",
-        "At 30.000 s the high watermark of t-0 stood still at 0 for 9 s with 5 records above it: "
-        "b1 was in the ISR without them for 9 s.",
+        "From 10.500 s the high watermark of t-0 stood still at 0 for 8.626 s with 5 records above it: "
+        "b1 was in the ISR but lacked them for 8.626 s; the same happened in t-1..t-3.",
+        "From 11.000 s the high watermark of t-4 stood still at 40 for 8.126 s with 9 records above it: "
+        "b2 was in the ISR but lacked them for 8.126 s.",
+        "From 30.000 s the high watermark of t-0 stood still at 0 for 9 s with 5 records above it: "
+        "b1 was in the ISR but lacked them for 9 s.",
     ]
 
 
@@ -138,10 +140,10 @@ def test_a_wait_for_a_new_leader_tells_who_was_down_and_who_was_elected_there() 
         )
     )
     assert lines(told) == [
-        "For 9.5 s (10.000 to 19.500 s) no write of p1 to t-0 succeeded, and none after it; "
-        "1 attempt refused or unanswered (NETWORK_EXCEPTION).",
+        "For 9.5 s (10.000 to 19.500 s) no write of p1 to t-0 succeeded, nor did any later write; "
+        "1 attempt was refused or unanswered (NETWORK_EXCEPTION).",
         "10.5 the leader was down until 15.000 s: b1 is killed.",
-        "15 t-0 has no leader: the ISR {b1} is dead; it had none until 19.000 s.",
+        "15 t-0 has no leader: the ISR {b1} is dead; it had no leader until 19.000 s.",
         "19 b2 leads t-0, as nobody else is left.",
     ]
 
@@ -153,8 +155,8 @@ def test_reads_that_stood_still_are_told_after_writes() -> None:
     ]
     assert lines(standstills(tables(write_stalls=[no_write(1, 4)], read_stalls=reads))) == [
         "For 3 s (1.000 to 4.000 s) no write of p1 to t-0 succeeded.",
-        "For 9 s (5.000 to 14.000 s) group g1 read nothing of t-0, where 1 committed record waited, nor did it read "
-        "them later; it was refused with NOT_COORDINATOR.",
+        "For 9 s (5.000 to 14.000 s) group g1 read nothing from t-0, where 1 committed record waited, and did not read "
+        "later either; its requests were refused with NOT_COORDINATOR.",
     ]
 
 
@@ -173,7 +175,7 @@ def test_if_no_client_waited_long_the_partition_or_its_high_watermark_is_told() 
         "3 the leader was down until 6.000 s: b1 is killed.",
     ]
     assert lines(standstills(tables(write_stalls=short, hw_stalls=[stall]))) == [
-        "At 4.000 s the high watermark of t-0 stood still at 1 for 4 s with 5 records above it: "
-        "b2 and b3 were in the ISR without them for 4 s."
+        "From 4.000 s the high watermark of t-0 stood still at 1 for 4 s with 5 records above it: "
+        "b2 and b3 were in the ISR but lacked them for 4 s."
     ]
     assert standstills(tables(write_stalls=short, unavailability=offline[1:])) == []
