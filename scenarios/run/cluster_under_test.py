@@ -211,7 +211,7 @@ class ClusterUnderTest:
         """Raise NotPossibleNow if any of these nodes runs and is not shutting down."""
         for name in names:
             if self.running(name) and not self.machines[name].stopping:
-                raise NotPossibleNow(f"{name} is running already")
+                raise NotPossibleNow(f"{name} is already running")
 
     def start(self, name: str) -> bool:
         """Start a node, or have it started as soon as it has finished its shutdown.

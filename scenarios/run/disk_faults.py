@@ -105,7 +105,7 @@ class DiskFaults:
         nodes = self._resolve(payload.broker)
         self._cluster.flip_bit(nodes, payload.partition, payload.offset)
         where = f"the batch at offset {payload.offset} of {payload.partition}"
-        return Done(nodes, f"a bit flips in {where} on {listed(nodes)}")
+        return Done(nodes, f"a bit was flipped in {where} on {listed(nodes)}")
 
     @performs(SlowDisk)
     async def _slow_disk(self, name: str, payload: SlowDisk) -> Done:
@@ -117,11 +117,11 @@ class DiskFaults:
         async def undo() -> str:
             for disk in disks:
                 disk.speed.in_force.pop(name, None)
-            return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} as fast as before"
+            return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'was', 'were')} as fast as before again"
 
         what = service_time_text(payload.service_time)
-        slows = by_number(nodes, "slows", "slow")
-        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {slows} down: {what}", undo)
+        were = by_number(nodes, "was", "were")
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {were} slowed down: {what}", undo)
 
     @performs(FillDisk)
     async def _fill_disk(self, name: str, payload: FillDisk) -> Done:
@@ -133,9 +133,9 @@ class DiskFaults:
         async def undo() -> str:
             for disk in disks:
                 disk.full = False
-            return f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'has', 'have')} space again"
+            return f"{_disks(nodes, payload.log_dir)} had space again"
 
-        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'is', 'are')} full", undo)
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} became full", undo)
 
     @performs(FailDisk)
     async def _fail_disk(self, name: str, payload: FailDisk) -> Done:
@@ -143,7 +143,7 @@ class DiskFaults:
         for node in nodes:
             for disk in self._cluster.disks(node, payload.log_dir):
                 self._cluster.break_disk(node, disk)
-        return Done(nodes, f"{_disks(nodes, payload.log_dir)} {by_number(nodes, 'breaks', 'break')}")
+        return Done(nodes, f"{_disks(nodes, payload.log_dir)} failed")
 
     def _disks_of(self, nodes: Nodes, log_dir: str | None) -> list[Disk]:
         return [disk for node in nodes for disk in self._cluster.disks(node, log_dir)]
@@ -157,9 +157,9 @@ class DiskFaults:
 
         async def undo() -> str:
             self._set_clocks(nodes, -payload.by_us)
-            return f"{_clocks(nodes)} {_jump(nodes)} {_distance(-payload.by_us)}"
+            return f"{_clocks(nodes)} jumped {_distance(-payload.by_us)}"
 
-        return Done(nodes, f"{_clocks(nodes)} {_jump(nodes)} {_distance(payload.by_us)}", undo)
+        return Done(nodes, f"{_clocks(nodes)} jumped {_distance(payload.by_us)}", undo)
 
     def _set_clocks(self, nodes: Nodes, by_us: int) -> None:
         for node in nodes:
@@ -173,10 +173,10 @@ class DiskFaults:
 
         async def undo() -> str:
             strobe.stop()
-            return f"{_clocks(nodes)} {by_number(nodes, 'stands', 'stand')} still again"
+            return f"{_clocks(nodes)} stopped jumping"
 
         period = time_text(payload.period_us)
-        sentence = f"{_clocks(nodes)} {_jump(nodes)} {_distance(payload.by_us)} and back, every {period}"
+        sentence = f"{_clocks(nodes)} jumped {_distance(payload.by_us)} and back every {period}"
         return Done(nodes, sentence, undo)
 
 
@@ -210,10 +210,6 @@ class _Strobe:
 
 def _clocks(nodes: Nodes) -> str:
     return f"the wall {by_number(nodes, 'clock', 'clocks')} of {listed(nodes)}"
-
-
-def _jump(nodes: Nodes) -> str:
-    return by_number(nodes, "jumps", "jump")
 
 
 def _distance(by_us: int) -> str:

@@ -99,7 +99,7 @@ class Faults:
         if isinstance(payload, Kill):
             nodes = self.resolve(payload.nodes)
             if not any(map(self._cluster.running, nodes)):
-                raise NotPossibleNow(f"{listed(nodes)} {_s(nodes, 'is', 'are')} down already")
+                raise NotPossibleNow(f"{listed(nodes)} {_s(nodes, 'is', 'are')} already down")
 
     def resolve(self, selector: Selector) -> Nodes:
         return resolve(selector, self._cluster.view, self.captured)
@@ -111,10 +111,12 @@ class Faults:
         nodes = self.resolve(payload.nodes)
         self._cluster.must_be_down(nodes)
         later = tuple(node for node in nodes if not self._cluster.start(node))
-        sentence = f"{listed(nodes)} {_s(nodes, 'starts', 'start')}"
+        sentence = f"{listed(nodes)} started"
         if later:
-            who = "" if later == nodes else f", {listed(later)}"
-            sentence += f"{who} as soon as {_s(later, 'it has', 'they have')} shut down"
+            wait = f"as soon as {_s(later, 'it has', 'they have')} shut down"
+            begun = tuple(node for node in nodes if node not in later)
+            sentence = f"{listed(begun)} started, " if begun else ""
+            sentence += f"{listed(later)} {_s(later, 'starts', 'start')} {wait}"
         return Done(nodes, sentence)
 
     @performs(Stop)
@@ -126,30 +128,32 @@ class Faults:
                 await self._cluster.close(node)
             else:
                 self._cluster.stop(node)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
+        return Done(
+            nodes, f"{listed(nodes)} {_s(nodes, 'was', 'were')} asked to shut down", self._undo_with_start(nodes)
+        )
 
     @performs(Kill)
     async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
         killed = tuple(filter(self._cluster.running, nodes))
         await self._cluster.kill(*nodes)
-        sentence = f"{listed(killed)} {_s(killed, 'is', 'are')} killed"
+        sentence = f"{listed(killed)} {_s(killed, 'was', 'were')} killed"
         if not killed:
-            sentence = f"{listed(nodes)} {_s(nodes, 'was', 'were')} down already"
+            sentence = f"{listed(nodes)} {_s(nodes, 'was', 'were')} already down"
         return Done(nodes, sentence, self._undo_with_start(nodes))
 
     @performs(PowerOff)
     async def _power_off(self, name: str, payload: PowerOff) -> Done:
         nodes = self.resolve(payload.nodes)
         await self._cluster.power_off(*nodes)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
+        return Done(nodes, f"{listed(nodes)} lost power", self._undo_with_start(nodes))
 
     def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
             for node in nodes:
                 if not self._cluster.running(node) or self._cluster.machines[node].stopping:
                     self._cluster.start(node)
-            return f"{listed(nodes)} {_s(nodes, 'starts', 'start')} again"
+            return f"{listed(nodes)} started again"
 
         return undo
 
@@ -163,22 +167,22 @@ class Faults:
         async def undo() -> str:
             for node in nodes:
                 self._cluster.resume(node)
-            return f"{listed(nodes)} {_s(nodes, 'continues', 'continue')}"
+            return f"{listed(nodes)} continued"
 
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'freezes', 'freeze')} (SIGSTOP)", undo)
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'was', 'were')} frozen (SIGSTOP)", undo)
 
     @performs(Resume)
     async def _resume(self, name: str, payload: Resume) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             self._cluster.resume(node)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'continues', 'continue')} (SIGCONT)")
+        return Done(nodes, f"{listed(nodes)} continued (SIGCONT)")
 
     @performs(Wipe)
     async def _wipe(self, name: str, payload: Wipe) -> Done:
         nodes = self.resolve(payload.nodes)
         self._cluster.wipe(nodes)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
+        return Done(nodes, f"{listed(nodes)} got an empty disk")
 
     @performs(Restart)
     async def _restart(self, name: str, payload: Restart) -> Done:
@@ -186,12 +190,12 @@ class Faults:
         for node in nodes:
             await self._cluster.kill(node)
             self._cluster.start(node)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} restarted")
+        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'was', 'were')} restarted")
 
     @performs(RollingRestart)
     async def _rolling_restart(self, name: str, payload: RollingRestart) -> Done:
         if self._roll is not None and self._roll.outcome is None:
-            raise NotPossibleNow(f"another rolling restart has not ended ({self._roll.progress})")
+            raise NotPossibleNow(f"another rolling restart is still in progress ({self._roll.progress})")
         nodes = self.resolve(payload.brokers)
         self._cluster.must_run(nodes)
         roll = self._roll = Roll(self._cluster, nodes, payload)
@@ -199,7 +203,7 @@ class Faults:
         async def undo() -> str:
             return roll.give_up().sentence
 
-        return Done(nodes, f"a rolling restart of {listed(nodes)} begins", undo, course=roll)
+        return Done(nodes, f"a rolling restart of {listed(nodes)} began", undo, course=roll)
 
     # ------------------------------------------------------------------------------------------------------ network
 
@@ -212,16 +216,16 @@ class Faults:
                     link.cuts.append(name)
         nodes = tuple(node for island in islands for node in island)
         text = " | ".join(listed(island) for island in islands)
-        return Done(nodes, f"the network parts: {text}", self._undo_with_heal(name))
+        return Done(nodes, f"the network was partitioned: {text}", self._undo_with_heal(name))
 
     @performs(Cut)
     async def _cut(self, name: str, payload: Cut) -> Done:
         one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.cuts.append(name)
-        arrow = {"both": "and", "to": "no longer hears", "from": "no longer reaches"}[payload.direction]
+        arrow = {"both": "and", "to": "no longer heard", "from": "no longer reached"}[payload.direction]
         if payload.direction == "both":
-            sentence = f"nothing passes between {listed(one)} on one side and {listed(two)} on the other"
+            sentence = f"no message passed between {listed(one)} on one side and {listed(two)} on the other"
         else:
             sentence = f"{listed(one)} {arrow} {listed(two)}"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
@@ -232,14 +236,14 @@ class Faults:
         latency = link_latency(payload.add)
         for link in self._links(one, two, payload.direction):
             link.added[name] = latency
-        return Done((*one, *two), f"{_between(one, two)} slows down", self._undo_with_heal(name))
+        return Done((*one, *two), f"{_between(one, two)} became slower", self._undo_with_heal(name))
 
     @performs(LimitBandwidth)
     async def _limit_bandwidth(self, name: str, payload: LimitBandwidth) -> Done:
         one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.bytes_per_second[name] = payload.bytes_per_second
-        sentence = f"{_between(one, two)} carries {payload.bytes_per_second} bytes a second"
+        sentence = f"{_between(one, two)} was limited to {payload.bytes_per_second} bytes a second"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
     @performs(Loss)
@@ -247,21 +251,21 @@ class Faults:
         one, two = map(self.resolve, payload.between)
         for link in self._links(one, two, payload.direction):
             link.loss[name] = payload.rate_ppm / 1_000_000
-        sentence = f"{_between(one, two)} loses {payload.rate_ppm / 10_000:g} % of what it carries"
+        sentence = f"{_between(one, two)} lost {payload.rate_ppm / 10_000:g} % of its packets"
         return Done((*one, *two), sentence, self._undo_with_heal(name))
 
     @performs(Heal)
     async def _heal(self, name: str, payload: Heal) -> Done:
         labels = payload.names or self._network_faults()
         self._heal_links(labels)
-        answer = None if labels else "no fault of the network is in force, so there is nothing to heal"
-        sentence = f"the network is healed: {', '.join(labels) or 'nothing was wrong'}"
+        answer = None if labels else "no network fault is in force, so there is nothing to heal"
+        sentence = f"the network was healed: {', '.join(labels) or 'no fault was in force'}"
         return Done((), sentence, ended=labels, answer=answer)
 
     def _undo_with_heal(self, name: str) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
             self._heal_links((name,))
-            return f"{name} is healed"
+            return f"{name} was healed"
 
         return undo
 
@@ -301,7 +305,7 @@ class Faults:
         count = sum([await self._cluster.fabric.reset(a, b) for a in one for b in two])
         return Done(
             (*one, *two),
-            f"{count_of(count, 'connection')} between {listed(one)} and {listed(two)} {_are(count)} reset",
+            f"{count_of(count, 'connection')} between {listed(one)} and {listed(two)} {_were(count)} reset",
         )
 
     @performs(Hold)
@@ -315,11 +319,11 @@ class Faults:
         which = "every" if payload.count is None else f"the next {payload.count}" if many else "the next"
         kept = f"{payload.part or 'message'}{'s' if many else ''}"
         what = " ".join((which, *((payload.api,) if payload.api else ()), kept))
-        sentence = f"{what} from {listed(sources)} to {listed(targets)} {'are' if many else 'is'} held back"
+        sentence = f"{what} from {listed(sources)} to {listed(targets)} {'were' if many else 'was'} held back"
 
         async def undo() -> str:
             self._release_holds((name,))
-            return f"{name} is released"
+            return f"{name} was released"
 
         return Done(tuple(dict.fromkeys((*sources, *targets))), sentence, undo)
 
@@ -327,7 +331,7 @@ class Faults:
     async def _release(self, name: str, payload: Release) -> Done:
         names = payload.names or tuple(hold.fault for hold in self._cluster.network.holds)
         self._release_holds(names)
-        sentence = f"what {listed(names)} held back goes on" if names else "nothing is held back"
+        sentence = f"the messages held back by {listed(names)} were released" if names else "no message was held back"
         return Done((), sentence, ended=names)
 
     def _release_holds(self, names: Sequence[str]) -> None:
@@ -341,7 +345,7 @@ class Faults:
     async def _flush(self, name: str, payload: Flush) -> Done:
         nodes = self.resolve(payload.brokers)
         await self._cluster.flush(nodes, payload.partition)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
+        return Done(nodes, f"{listed(nodes)} wrote the page cache to disk")
 
     @performs(Tear)
     async def _tear(self, name: str, payload: Tear) -> Done:
@@ -349,7 +353,7 @@ class Faults:
         self._cluster.tear(nodes, payload.partition, payload.size_bytes)
         return Done(
             nodes,
-            f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} the last {count_of(payload.size_bytes, 'byte')} of a log",
+            f"{listed(nodes)} lost the last {count_of(payload.size_bytes, 'byte')} of a log",
         )
 
     # ------------------------------------------------------------------------------------------------------ cluster
@@ -368,9 +372,9 @@ class Faults:
             election += f" of {desired[0]}"
         answers = ", ".join(f"{topic_partition}: {outcome}" for topic_partition, outcome in outcomes)
         refused = outcomes != [] and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
-        sentence = f"{election} is asked for ({answers})"
+        sentence = f"{election} was requested ({answers})"
         leaders = [(name, self._cluster.view.leader(name)) for name, outcome in outcomes if outcome in DECIDED]
-        who = ", ".join(f"{leader or 'nobody'} leads {name}" for name, leader in leaders)
+        who = ", ".join(f"{leader or 'no broker'} leads {name}" for name, leader in leaders)
         answer = f"refused: {election} ({answers})" if refused else f"{sentence}; {who}" if who else None
         return Done(desired or (), sentence, answer=answer, refused=refused)
 
@@ -385,19 +389,19 @@ class Faults:
         target = self.resolve(payload.replicas)
         await self.operator.reassign(payload.partition, target, payload.bytes_per_second)
         rate = "" if payload.bytes_per_second is None else f", at most {payload.bytes_per_second} bytes a second"
-        return Done(target, f"{payload.partition} is to be moved to {listed(target)}{rate}")
+        return Done(target, f"the reassignment of {payload.partition} to {listed(target)} was requested{rate}")
 
     @performs(CancelReassign)
     async def _cancel_reassign(self, name: str, payload: CancelReassign) -> Done:
         await self.operator.cancel_reassignment(payload.partition)
-        return Done((), f"the reassignment of {payload.partition} is cancelled")
+        return Done((), f"the reassignment of {payload.partition} was cancelled")
 
     @performs(Throttle)
     async def _throttle(self, name: str, payload: Throttle) -> Done:
         nodes, rate = self.resolve(payload.brokers), payload.bytes_per_second
         sides = ("leader", "follower") if payload.side == "both" else (payload.side,)
         await self.operator.throttle(nodes, rate, sides, payload.topic)
-        over = f"the replication of {listed(nodes)} is not throttled any more"
+        over = f"the replication of {listed(nodes)} is no longer throttled"
         if rate is None:
             return Done(nodes, over, ended=self._throttles_of(nodes, sides, payload.topic))
         self._throttles[name] = (nodes, sides, payload.topic)
@@ -406,7 +410,7 @@ class Faults:
             await self.operator.throttle(nodes, None, sides, payload.topic)
             return over
 
-        return Done(nodes, f"the replication of {listed(nodes)} is throttled to {rate} bytes a second", undo)
+        return Done(nodes, f"the replication of {listed(nodes)} was throttled to {rate} bytes a second", undo)
 
     def _throttles_of(self, nodes: Nodes, sides: Sequence[str], topic: str | None) -> tuple[str, ...]:
         """Return the names of the throttles that end completely if these brokers, sides and topic are not throttled.
@@ -427,32 +431,32 @@ class Faults:
     async def _create_topic(self, name: str, payload: MakeTopic) -> Done:
         topic = self._cluster.scenario.topics[payload.topic]
         await self.operator.create_topic(topic)
-        return Done((), f"the topic {topic.name} is made, with {count_of(topic.partitions, 'partition')}")
+        return Done((), f"the topic {topic.name} was created with {count_of(topic.partitions, 'partition')}")
 
     @performs(RemoveTopic)
     async def _delete_topic(self, name: str, payload: RemoveTopic) -> Done:
         await self.operator.delete_topic(payload.topic)
-        return Done((), f"the topic {payload.topic} is deleted")
+        return Done((), f"the topic {payload.topic} was deleted")
 
     @performs(MorePartitions)
     async def _create_partitions(self, name: str, payload: MorePartitions) -> Done:
         await self.operator.create_partitions(payload.topic, payload.count)
-        return Done((), f"the topic {payload.topic} has {payload.count} partitions from now on")
+        return Done((), f"the topic {payload.topic} now has {payload.count} partitions")
 
     @performs(RemoveRecords)
     async def _delete_records(self, name: str, payload: RemoveRecords) -> Done:
         await self.operator.delete_records(payload.partition, payload.offset)
-        return Done((), f"records of {payload.partition} {payload.where} are to be deleted")
+        return Done((), f"the deletion of records of {payload.partition} {payload.where} was requested")
 
     @performs(RemoveGroup)
     async def _delete_group(self, name: str, payload: RemoveGroup) -> Done:
         await self.operator.delete_group(payload.group, None)
-        return Done((), f"the group {payload.group} is to be deleted, with its offsets")
+        return Done((), f"the deletion of the group {payload.group} and its offsets was requested")
 
     @performs(RemoveOffsets)
     async def _delete_offsets(self, name: str, payload: RemoveOffsets) -> Done:
         await self.operator.delete_group(payload.group, payload.topic)
-        return Done((), f"the group {payload.group} is to forget its offsets of {payload.topic}")
+        return Done((), f"the deletion of the offsets of group {payload.group} in {payload.topic} was requested")
 
     @performs(ResetGroupOffsets)
     async def _reset_offsets(self, name: str, payload: ResetGroupOffsets) -> Done:
@@ -463,38 +467,42 @@ class Faults:
             if one.topic == payload.topic and number in (None, one.partition)
         ]
         await self.operator.reset_offsets(payload.group, names, payload)
-        return Done((), f"the offsets of {payload.group} in {payload.what} are to be set {payload.where}")
+        return Done((), f"a reset of the offsets of {payload.group} in {payload.what} {payload.where} was requested")
 
     @performs(EndHangingTransaction)
     async def _abort_transaction(self, name: str, payload: EndHangingTransaction) -> Done:
         await self.operator.abort_transaction(payload.partition, payload.offset)
-        return Done((), f"{payload.which} of {payload.partition} is to be aborted, whatever its coordinator says")
+        return Done(
+            (), f"the abort of {payload.which} of {payload.partition} was requested, without asking its coordinator"
+        )
 
     @performs(FenceOff)
     async def _fence_producer(self, name: str, payload: FenceOff) -> Done:
         await self.operator.fence_producer(payload.transactional_id)
-        return Done((), f"the producer of {payload.transactional_id} is to be fenced, and its transaction aborted")
+        return Done(
+            (), f"fencing the producer of {payload.transactional_id} and aborting its transaction was requested"
+        )
 
     @performs(Unregister)
     async def _unregister_broker(self, name: str, payload: Unregister) -> Done:
         nodes = self.resolve(payload.broker)
         for node in nodes:
             await self.operator.unregister(node)
-        return Done(nodes, f"the cluster forgets {listed(nodes)}")
+        return Done(nodes, f"the unregistration of {listed(nodes)} was requested")
 
     @performs(MakeVoter)
     async def _add_voter(self, name: str, payload: MakeVoter) -> Done:
         nodes = self.resolve(payload.controller)
         for node in nodes:
             await self.operator.change_voters(node, is_addition=True)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} to vote among the controllers")
+        return Done(nodes, f"adding {listed(nodes)} to the voters of the controller quorum was requested")
 
     @performs(DropVoter)
     async def _remove_voter(self, name: str, payload: DropVoter) -> Done:
         nodes = self.resolve(payload.controller)
         for node in nodes:
             await self.operator.change_voters(node, is_addition=False)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} not to vote among the controllers any more")
+        return Done(nodes, f"removing {listed(nodes)} from the voters of the controller quorum was requested")
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:
@@ -509,19 +517,19 @@ class Faults:
         if payload.entity_default is not None:
             await self.operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
-        return Done(nodes, f"{listed(nodes) if nodes else payload.whose} gets {settings}")
+        return Done(nodes, f"{listed(nodes) if nodes else payload.whose} got {settings}")
 
     @performs(UpdateFeatures)
     async def _update_features(self, name: str, payload: UpdateFeatures) -> Done:
         await self.operator.update_features(dict(payload.features), payload.upgrade_type)
-        levels = " and ".join(f"{feature} has level {level}" for feature, level in payload.features)
-        return Done((), f"{levels} from now on")
+        levels = " and ".join(f"{feature} now has level {level}" for feature, level in payload.features)
+        return Done((), levels)
 
     @performs(SetQuota)
     async def _set_quota(self, name: str, payload: SetQuota) -> Done:
         await self.operator.set_quota(payload.as_spec)
         quotas = ", ".join(f"{key}={'none' if value is None else value}" for key, value in payload.quota)
-        return Done((), f"{payload.as_spec.whose} gets {quotas}")
+        return Done((), f"{payload.as_spec.whose} got {quotas}")
 
     # ------------------------------------------------------------------------------------------------------ clients
 
@@ -531,7 +539,9 @@ class Faults:
         if not isinstance(machine.core, OperatedConsumer) or not machine.takes_calls:
             raise NotPossibleNow(f"{payload.consumer} is not running")
         machine.host.call(partial(machine.core.seek, payload.partition, payload.to))
-        return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")
+        return Done(
+            (payload.consumer,), f"{payload.consumer} moved its position in {payload.partition} to {payload.to}"
+        )
 
 
 def _outcome(reply: Reply | None) -> str:
@@ -542,8 +552,8 @@ def _outcome(reply: Reply | None) -> str:
     return DONE if reply.error is ErrorCode.NONE else reply.error.name
 
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _between(one: Nodes, two: Nodes) -> str:

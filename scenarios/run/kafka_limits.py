@@ -58,13 +58,13 @@ Only a scenario that is not affected can run on a release in which the rule is d
 
 NO_JAVA_CLIENT = {"transform": "transform records", "share_consumer": "share records of a group"}
 ANOTHER_WAY = "; --clients highwater does"
-NOT_ASKED = "it is not asked of a JVM yet"
+NOT_ASKED = "Highwater does not send this request to Kafka yet"
 UNPLAYABLE_VERBS = {
     "slow_disk": "the disk of a JVM cannot be slowed down without root",
-    "fill_disk": "the disk of a JVM cannot be filled for it alone",
+    "fill_disk": "the disk of a JVM cannot be filled without filling this machine's disk",
     "fail_disk": "reads and writes of a JVM cannot be made to fail without root",
-    "bump_clock": "a JVM has the clock of this machine",
-    "strobe_clock": "a JVM has the clock of this machine",
+    "bump_clock": "a JVM uses the clock of this machine",
+    "strobe_clock": "a JVM uses the clock of this machine",
     "create_partitions": NOT_ASKED,
     "delete_records": NOT_ASKED,
     "delete_group": NOT_ASKED,
@@ -75,41 +75,41 @@ UNPLAYABLE_VERBS = {
     "unregister_broker": NOT_ASKED,
     "add_voter": NOT_ASKED,
     "remove_voter": NOT_ASKED,
-    "fail": "a JVM answers only what it decides itself",
-    "loss": "a lost segment needs the kernel: TCP would send it again",
+    "fail": "responses of a JVM cannot be replaced by errors",
+    "loss": "only the kernel could drop TCP segments",
 }
 FLUSH_KEYS = ("flush.messages", "flush.ms", "log.flush.interval.messages", "log.flush.interval.ms")
 UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
-    trace.FollowerFetched: "single fetches of followers cannot be seen",
-    trace.RecordsSent: "single answers to fetches cannot be seen",
+    trace.FollowerFetched: "single fetches of followers are not visible",
+    trace.RecordsSent: "single responses to fetches are not visible",
     trace.FetchRefused: "brokers do not log fetches that they refuse",
-    trace.FetchThrottled: "brokers do not log it",
-    trace.ClientThrottled: "brokers do not log it",
+    trace.FetchThrottled: "brokers do not log this event",
+    trace.ClientThrottled: "brokers do not log this event",
     trace.ResponseInjected: "a JVM has no such faults",
-    trace.ClientQuotaAltered: "quota records are not read",
-    trace.DivergenceFound: "brokers do not log it",
-    trace.IsrRejected: "the controller does not log it",
-    trace.ControlRequestRefused: "the controller does not log it",
-    trace.LogFlushed: "a flush cannot be seen",
-    trace.BrokerUnregistered: "the records of unregistered brokers are not read",
+    trace.ClientQuotaAltered: "Highwater does not read quota records",
+    trace.DivergenceFound: "brokers do not log this event",
+    trace.IsrRejected: "the controller does not log this event",
+    trace.ControlRequestRefused: "the controller does not log this event",
+    trace.LogFlushed: "flushes are not visible",
+    trace.BrokerUnregistered: "Highwater does not read the records of unregistered brokers",
     trace.SessionExpired: "sessions of ZooKeeper belong to an earlier era",
-    trace.ElectionBegan: "votes among controllers cannot be seen",
-    trace.ControllerResigned: "votes among controllers cannot be seen",
-    trace.VotersChanged: "records of voters are not read",
-    trace.VoterChangeFailed: "the controller does not log it",
-    trace.SnapshotWritten: "snapshots are not read",
-    trace.SnapshotFetched: "snapshots are not read",
-    trace.SnapshotLoaded: "snapshots are not read",
-    trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not seen",
-    trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not seen",
-    trace.TransactionStateChanged: "the log of a transaction coordinator is not read",
-    trace.TransactionRefused: "brokers do not log it",
-    trace.TransactionMarkerWritten: "markers are not read",
-    trace.LastStableOffsetMoved: "last stable offsets are not read",
+    trace.ElectionBegan: "votes among controllers are not visible",
+    trace.ControllerResigned: "votes among controllers are not visible",
+    trace.VotersChanged: "Highwater does not read the records of voters",
+    trace.VoterChangeFailed: "the controller does not log this event",
+    trace.SnapshotWritten: "Highwater does not read snapshots",
+    trace.SnapshotFetched: "Highwater does not read snapshots",
+    trace.SnapshotLoaded: "Highwater does not read snapshots",
+    trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not visible",
+    trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not visible",
+    trace.TransactionStateChanged: "Highwater does not read the log of a transaction coordinator",
+    trace.TransactionRefused: "brokers do not log this event",
+    trace.TransactionMarkerWritten: "Highwater does not read markers",
+    trace.LastStableOffsetMoved: "Highwater does not read last stable offsets",
     trace.InvariantBroken: "the checker sees too little of a real broker",
 }
 UNSEEN_EVENTS |= {
-    kind: "the log of a group coordinator is not read"
+    kind: "Highwater does not read the log of a group coordinator"
     for kind in CLASS_OF_EVENT.values()
     if issubclass(kind, GroupEvent)
 }
@@ -190,15 +190,17 @@ def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
 def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
     for broker in scenario.cluster.brokers.values():
         if len(scenario.cluster.log_dirs(broker.name)) > 1:
-            yield Limit(f"log.dirs of {broker.name}", "only one log directory of a JVM is looked at")
+            yield Limit(f"log.dirs of {broker.name}", "Highwater reads only one log directory of a JVM")
         if broker.disk is not None:
             yield Limit(f"cluster.brokers.{broker.name}.disk", UNPLAYABLE_VERBS["slow_disk"])
         if broker.cpu is not None:
-            yield Limit(f"cluster.brokers.{broker.name}.cpu", "a JVM has the processors of this machine")
+            yield Limit(f"cluster.brokers.{broker.name}.cpu", "a JVM uses the processors of this machine")
     for topic in scenario.topics.values():
         if "compact" in topic.config.get("cleanup.policy", ""):
             what = f"topics.{topic.name}.config.cleanup.policy: compact"
-            yield Limit(what, "records that the log cleaner of a JVM removes are not known, and would count as lost")
+            yield Limit(
+                what, "Highwater does not know which records Kafka's log cleaner removes, so they would count as lost"
+            )
     network = scenario.network
     if network.has_cards:
         yield Limit("network.card", "network cards exist only in virtual time")
@@ -218,7 +220,7 @@ def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]
         records = workload.records
         for key, is_there in (("timestamp", records.time is not None), ("headers", bool(records.headers))):
             if is_there:
-                yield Limit(f"workloads.{name}.{key}", f"Java's producer is given none yet{ANOTHER_WAY}")
+                yield Limit(f"workloads.{name}.{key}", f"not supported for Java's producer yet{ANOTHER_WAY}")
         for key in (*(("cpu",) if workload.cpu != NO_TIME else ()), *(("process",) if workload.process_us else ())):
             yield Limit(f"workloads.{name}.{key}", f"the processing time of Java clients cannot be set{ANOTHER_WAY}")
         for key in PIPELINE_KEYS:
@@ -232,17 +234,17 @@ def _step_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]:
         if step.verb == "power_off" and flushes:
             yield Limit(
                 step.verb,
-                f"what a JVM has flushed because of `{flushes}` cannot be seen, so it is not known what would remain",
+                f"what a JVM flushed because of `{flushes}` is not visible, so it is not known what would survive",
                 step.line,
             )
         if step.verb in UNPLAYABLE_VERBS:
             yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
         elif isinstance(step.payload, Produce) and java_clients and (step.payload.time or step.payload.headers):
-            yield Limit("produce, timestamp or headers", f"Java's producer is given none yet{ANOTHER_WAY}", step.line)
-        elif isinstance(step.payload, Hold) and step.payload.part == "body":
             yield Limit(
-                "hold, part: body", "the bytes of an answer leave a JVM's files together with its header", step.line
+                "produce, timestamp or headers", f"not supported for Java's producer yet{ANOTHER_WAY}", step.line
             )
+        elif isinstance(step.payload, Hold) and step.payload.part == "body":
+            yield Limit("hold, part: body", "a JVM sends the body of a response together with its header", step.line)
 
 
 def _topic_limits(scenario: Scenario) -> Iterator[Limit]:

@@ -91,7 +91,7 @@ class Operator:
                 await self.set_broker_config(broker, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
         ids = self._ids(target)
         await self._ask(
-            f"the reassignment of {name}",
+            f"reassigning {name}",
             lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=ids),
         )
 
@@ -104,14 +104,15 @@ class Operator:
     # ----------------------------------------------------------------------------------------------------- topics
 
     async def create_topic(self, topic: TopicSpec) -> None:
-        _accepted(f"the topic {topic.name}", await self._calls.topic_creation(topic))
+        _accepted(f"creating the topic {topic.name}", await self._calls.topic_creation(topic))
 
     async def delete_topic(self, topic: str) -> None:
         await self._ask(f"deleting the topic {topic}", lambda now_us: DeleteTopic(now_us=now_us, name=topic))
 
     async def create_partitions(self, topic: str, count: int) -> None:
         await self._ask(
-            f"{count} partitions of {topic}", lambda now_us: CreatePartitions(now_us=now_us, topic=topic, count=count)
+            f"increasing {topic} to {count} partitions",
+            lambda now_us: CreatePartitions(now_us=now_us, topic=topic, count=count),
         )
 
     async def unregister(self, broker: str) -> None:
@@ -230,25 +231,25 @@ class Operator:
 
     async def set_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
         await self._ask(
-            f"the configuration of topic {topic}",
+            f"setting the configuration of topic {topic}",
             lambda now_us: ChangeConfig(now_us=now_us, topic=topic, config=dict(config)),
         )
 
     async def update_features(self, levels: Mapping[str, int], upgrade_type: UpgradeType) -> None:
         how = UPGRADE_TYPES[upgrade_type]
         await self._ask(
-            f"the level of {' and '.join(levels)}",
+            f"setting the level of {' and '.join(levels)}",
             lambda now_us: ChangeFeatureLevels(
                 now_us=now_us, levels=dict(levels), upgrade_types=dict.fromkeys(levels, how)
             ),
         )
 
     async def set_quota(self, quota: ClientQuota) -> None:
-        await self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
+        await self._ask(f"setting the quota of {quota.whose}", partial(alteration, quota))
 
     async def set_group_config(self, group: str, config: Mapping[str, str | None]) -> None:
         await self._ask(
-            f"the configuration of group {group}",
+            f"setting the configuration of group {group}",
             lambda now_us: ChangeGroupConfig(now_us=now_us, group=group, config=dict(config)),
         )
 
@@ -256,7 +257,7 @@ class Operator:
         """Change the dynamic configuration of a broker, or of all brokers if `broker` is None."""
         broker_id = EVERY_BROKER if broker is None else self._ids((broker,))[0]
         await self._ask(
-            f"the configuration of {broker or 'every broker'}",
+            f"setting the configuration of {broker or 'every broker'}",
             lambda now_us: ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=dict(config)),
         )
 

@@ -45,6 +45,6 @@ class RequestFaultSteps:
 
         async def undo() -> str:
             self._rules.remove(rule)
-            return f"{listed(nodes)} {'answers' if len(nodes) == 1 else 'answer'} {payload.api} as before"
+            return f"{listed(nodes)} answered {payload.api} as before again"
 
         return Done(nodes, payload.effect(listed(nodes)), undo, requests=payload.requests)

@@ -38,7 +38,7 @@ class Roll:
     def progress(self) -> str:
         """Return a text about the restarted brokers and the condition that the restart waits for."""
         done = f"{listed(self._restarted)} restarted" if self._restarted else "none restarted yet"
-        waits = f"; waits: {self._missing}" if self._missing else ""
+        waits = f"; waiting, since {self._missing}" if self._missing else ""
         return f"rolling restart of {listed(self._nodes)}: {done}{waits}"
 
     def go_on(self) -> Outcome | None:
@@ -47,8 +47,8 @@ class Roll:
             next(self._course)
         except StopIteration:
             took = (self._cluster.time.now_us - self._began_us) / 1e6
-            how = "was restarted in order" if len(self._nodes) == 1 else "were restarted one after another"
-            self.outcome = Outcome(f"{listed(self._nodes)} {how}, in {took:.1f} s", True)
+            how = "was restarted" if len(self._nodes) == 1 else "were restarted one after another"
+            self.outcome = Outcome(f"{listed(self._nodes)} {how} in {took:.1f} s", True)
         except NotPossibleNow as error:
             self._fail(str(error))
         return self.outcome
@@ -56,7 +56,7 @@ class Roll:
     def give_up(self) -> Outcome:
         """End the restart now and return its outcome."""
         self._course.close()
-        return self._fail(f"it was given up{f', as {self._missing}' if self._missing else ''}")
+        return self._fail(f"it was cancelled{f' while {self._missing}' if self._missing else ''}")
 
     def _fail(self, why: str) -> Outcome:
         if self._stopped is not None:
@@ -109,7 +109,7 @@ class Roll:
 
     def _still_running(self, broker: str) -> str:
         machine = self._cluster.machines[broker]
-        return f"{broker} still shuts down" if machine.host.running and machine.stopping else ""
+        return f"{broker} is still shutting down" if machine.host.running and machine.stopping else ""
 
     def _lacking(self, brokers: Nodes | list[str]) -> str:
         """Return a text about the first condition of `wait_for` that these brokers do not meet, "" if they meet all."""

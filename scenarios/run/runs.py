@@ -115,8 +115,8 @@ def _named(name: str, runs_dir: Path) -> Path:
         newest_first = _newest_first(runs, runs_dir)
         if steps < len(newest_first):
             return newest_first[steps]
-        count = f"there {'is' if len(runs) == 1 else 'are'} only {len(runs)}" if runs else "there is none yet"
-        raise RunNotFound(f"no run `{name}`: {count} in {runs_dir}/ (make one with `highwater run SCENARIO`)")
+        count = f"only {len(runs)} run{'' if len(runs) == 1 else 's'}" if runs else "no run yet"
+        raise RunNotFound(f"no run `{name}`: {runs_dir}/ has {count} (make one with `highwater run SCENARIO`)")
     if re.fullmatch(r"\d{1,4}", name, re.ASCII):
         name = name.zfill(4)
     kept = sorted([*runs, *list_unjudged(runs_dir)])
@@ -128,12 +128,12 @@ def _named(name: str, runs_dir: Path) -> Path:
     if path.is_dir():
         _judged(path)
         raise RunNotFound(
-            f"the folder `{name}` is not a run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
-            f" and kept in {runs_dir}/"
+            f"the folder `{name}` is not a run: it has no summary.json. `highwater run SCENARIO` makes runs"
+            f" and keeps them in {runs_dir}/"
         )
     known = [*(["last"] if runs else []), *(run.name for run in runs), *(run.name[5:] for run in runs)]
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean `{close[0]}`?" if close else " Runs are made with `highwater run SCENARIO`."
+    hint = f" Did you mean `{close[0]}`?" if close else " Make one with `highwater run SCENARIO`."
     raise RunNotFound(f"no run `{name}` in {runs_dir}/.{hint}")
 
 
@@ -178,7 +178,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     records = summary.get("records") if isinstance(summary, dict) else None
     lost = records.get("lost") if isinstance(records, dict) else None
     if not isinstance(records, dict) or not isinstance(lost, list) or not all(isinstance(name, str) for name in lost):
-        raise RunNotFound(f"{run_dir / 'summary.json'} is not a run's summary: it has no list `records.lost` of names")
+        raise RunNotFound(f"{run_dir / 'summary.json'} is not a run's summary: `records.lost` must be a list of names")
     return {**summary, "records": {**records, "lost": list(map(spelt_out, lost))}}
 
 

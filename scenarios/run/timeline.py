@@ -169,15 +169,17 @@ class Timeline:
         for step, _ in list(self.armed.values()):
             self._never_came(step)
         for step in list(self._waiting_for.values()):
-            self._note(Expectation(f"step {step.name}", False, "never armed: the step before it has not fired"))
+            self._note(Expectation(f"step {step.name}", False, "never armed: the step before it did not fire"))
         for step, result in self._waiting_checks.values():
             self._note(result, step)
         for fault in self.in_force():
             if fault.done.course is not None:
-                why = f"not over at the end: {fault.what}"
+                why = f"not over at the end of the run: {fault.what}"
                 self._note(Expectation(f"step {fault.step.name}", False, why), fault.step)
         for test, name in self._answers.waiting:
-            self._note(Expectation(name, False, f"{test.client} got no answer about the end of {test.partition}"))
+            self._note(
+                Expectation(name, False, f"{test.client} got no response about the end offset of {test.partition}")
+            )
 
     def _never_came(self, step: Step) -> None:
         assert isinstance(step.trigger, When)
@@ -210,7 +212,7 @@ class Timeline:
         match step.trigger:
             case When():
                 self._arm(step)
-                tell(f"{step.name} waits for its state", True)
+                tell(f"{step.name} waits for its condition", True)
             case At() if step.trigger.at_us > self._cluster.time.now_us:
                 self._at(step.trigger.at_us, step)
                 tell(f"{step.name} waits for its time", True)
@@ -239,7 +241,7 @@ class Timeline:
             except NotPossibleNow as error:
                 tell(str(error), False)
                 return
-            tell(f"the topic {topic.name} is made, with {count_of(topic.partitions, 'partition')}", True)
+            tell(f"the topic {topic.name} was created with {count_of(topic.partitions, 'partition')}", True)
 
         self._soon(create)
 

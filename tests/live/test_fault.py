@@ -127,14 +127,14 @@ def test_what_changes_nothing_is_refused(tmp_path: Path) -> None:
              "--set", "cluster.config.broker.heartbeat.interval.ms=100")  # fmt: skip
     with serving(tmp_path, "--topic", "t:1:3", *quick) as served:
         fault(tmp_path, "kill", "b2")
-        assert fault(tmp_path, "kill", "b2", code=1).stderr == "error: b2 is down already\n"
+        assert fault(tmp_path, "kill", "b2", code=1).stderr == "error: b2 is already down\n"
         found = wait_until(tmp_path, lambda found: node(found, "b2")["fenced"])
         assert [one["fault"] for one in found["faults"]] == ["kill-1"]
         refused = fault(tmp_path, "elect", "t-0", "b2", code=1).stderr
         assert refused == "error: refused: a preferred election of b2 (t-0: PREFERRED_LEADER_NOT_AVAILABLE)\n"
         leader = found["partitions"][0]["leader"]
         healed = fault(tmp_path, "heal").stdout
-        assert healed.endswith(": no fault of the network is in force, so there is nothing to heal\n")
+        assert healed.endswith(": no network fault is in force, so there is nothing to heal\n")
         assert f"t-0: ELECTION_NOT_NEEDED); {leader} leads t-0\n" in fault(tmp_path, "elect", "t-0", leader).stdout
         served.stop()
 
@@ -153,7 +153,7 @@ def test_who_asks_for_an_election_hears_who_won(tmp_path: Path, world: tuple[str
         fault(tmp_path, "start", second)
         wait_until(tmp_path, lambda found: not node(found, second)["fenced"])
         said = fault(tmp_path, "elect", "t-0", "unclean").stdout
-        assert said.endswith(f"an unclean election is asked for (t-0: done); {second} leads t-0\n")
+        assert said.endswith(f"an unclean election was requested (t-0: done); {second} leads t-0\n")
         served.stop()
 
 
@@ -234,7 +234,7 @@ def served(tmp_path_factory):
         (("pause", "client/nobody"), 3, "only its network can be broken"),
         (("kill", "leader(u-0)"), 3, "unknown topic `u`"),
         (("heal", "nothing"), 3, "no partition or cut"),
-        (("start", "b1"), 1, "b1 is running already"),
+        (("start", "b1"), 1, "b1 is already running"),
         (("end", "cut-1"), 1, "no fault named cut-1"),
         (("--yaml", "{kill: b1, stop: b1}"), 3, "two verbs"),
         (("--yaml", "- [kill"), 3, "error["),

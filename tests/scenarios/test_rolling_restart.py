@@ -69,7 +69,7 @@ def failures(run: RunResult) -> list[str]:
 def test_brokers_are_restarted_in_order_one_after_another(value: str, brokers: list[str]) -> None:
     run = play(f"{{at: 10s, rolling_restart: {value}}}")
     assert restarts(run) == in_order(*brokers)
-    how = "were restarted one after another" if len(brokers) > 1 else "was restarted in order"
+    how = "were restarted one after another" if len(brokers) > 1 else "was restarted"
     assert how in outcome(run) and failures(run) == []
 
 
@@ -137,7 +137,7 @@ def test_one_that_is_not_over_at_the_end_of_the_run_has_failed() -> None:
     run = play("{at: 10s, rolling_restart: {brokers: brokers, pause: 40s}}")
     (failure,) = failures(run)
     assert failure.startswith(
-        "step rolling_restart-1 (line 13): not over at the end: rolling restart of b1, b2 and b3: "
+        "step rolling_restart-1 (line 13): not over at the end of the run: rolling restart of b1, b2 and b3: "
     )
 
 
@@ -145,7 +145,7 @@ def test_one_that_is_not_over_at_the_end_of_the_run_has_failed() -> None:
 def test_for_ends_it_and_starts_what_it_has_stopped() -> None:
     run = play("{at: 10s, rolling_restart: {brokers: brokers, down: 20s}, for: 5s}")
     assert restarts(run) == in_order("b1")
-    assert outcome(run) == "the rolling restart ended after b1: it was given up; b2 and b3 were not restarted"
+    assert outcome(run) == "the rolling restart ended after b1: it was cancelled; b2 and b3 were not restarted"
     assert failures(run) == []
 
 
@@ -159,7 +159,7 @@ def test_there_is_one_at_a_time() -> None:
     assert restarts(run) == in_order("b1", "b2", "b3")
     (failure,) = failures(run)
     assert failure.startswith(
-        "step rolling_restart-2 (line 14): another rolling restart has not ended (rolling restart of b1 and b2: "
+        "step rolling_restart-2 (line 14): another rolling restart is still in progress (rolling restart of b1 and b2: "
     )
 
 

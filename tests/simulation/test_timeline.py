@@ -117,7 +117,7 @@ def test_a_hold_with_a_count_keeps_that_many_messages_and_lets_the_others_pass()
     ((at_s, fault),) = held_at(run)
     assert 5.2 < at_s < 6.1 and fault == "one"
     began = next(row.event for row in run.rows if isinstance(row.event, FaultBegan) and row.event.fault == "one")
-    assert began.effect == "the next Fetch response from b1 to p1 and k1 is held back"
+    assert began.effect == "the next Fetch response from b1 to p1 and k1 was held back"
     assert ended(run) == [(9, "one")]
 
 
@@ -244,7 +244,7 @@ def test_a_record_whose_only_disk_was_replaced_is_lost_at_once() -> None:
 def test_none_of_several_nodes_starts_where_one_of_them_runs() -> None:
     run = play("{at: 5s, kill: leader(t-0)}", "{at: 15s, start: brokers}")
     (failed,) = [one for one in run.expectations if not one.held]
-    assert failed.why == "b2 is running already"
+    assert failed.why == "b2 is already running"
     assert [row.event.node for row in run.rows if isinstance(row.event, NodeStarted) and row.at_us > 10_000_000] == []
 
 

@@ -97,7 +97,7 @@ def test_a_step_that_ends_faults_is_told_once(tmp_path: Path) -> None:
         for line in Story.of(ClusterView((), ()), read_rows(run_dir / "trace")).lines
     ]
     assert [text for second, text in told if second == 3] == [
-        "what hold-3 held back goes on",
-        "the network is healed: cut-2, cut-1",
+        "the messages held back by hold-3 were released",
+        "the network was healed: cut-2, cut-1",
     ]
-    assert [text for second, text in told if second == 5] == ["cut-6 is healed"]
+    assert [text for second, text in told if second == 5] == ["cut-6 was healed"]

@@ -100,7 +100,7 @@ def test_a_kill_of_what_is_down_says_that_it_had_no_effect() -> None:
     kill = futures.add_step(0, 9_000_000, step_of_words(futures[0].scenario, ("kill", "b1")))
     moved = futures.move_step(kill.number, len(kill.scenario.timeline) - 1, 14_000_000)
     told = [one.as_json(played(one.scenario).rows)["steps"][-1] for one in (kill, moved)]
-    assert [why for *_, why in told] == ["", "no effect, b1 was down already"]
+    assert [why for *_, why in told] == ["", "no effect, b1 was already down"]
 
 
 def test_a_step_is_not_moved_behind_the_end_of_the_run() -> None:

@@ -374,7 +374,7 @@ def test_a_step_without_effect_is_marked_wherever_it_is_shown(address: str) -> N
     with chromium() as browser, driven(browser, address, 1280, 720) as page:
         page.page.click(".future >> text=+ kill b1 at 14.001 s")
         page.settle()
-        why = "no effect, b1 was down already"
+        why = "no effect, b1 was already down"
         assert f"kill b1: {why}" in page.text(".future[aria-pressed=true]")
         assert page.page.locator(f".step-row >> text={why}").count() == 1
         assert page.page.locator(".step-mark.needless title").all_text_contents() == [
