@@ -186,7 +186,7 @@ class Watch:
         wanted = f"expected {self.test.count or 'at least 1'}, found {self.found}"
         if self.found:
             return f"{wanted}, first at {self.first}"
-        return f"{wanted}; of that kind: {'; '.join(self.near_misses) or 'nothing at all'}"
+        return f"{wanted}; events of that kind: {'; '.join(self.near_misses) or 'none'}"
 
     def _same_place(self, event: TraceEvent) -> bool:
         place = [column for column in ("topic", "partition") if column in self.test.where]

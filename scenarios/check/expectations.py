@@ -116,7 +116,9 @@ def _verdict_result(wanted: tuple[str, ...], verdict: Verdict, is_written: bool)
     held = sorted(wanted) == sorted(verdict.kinds)
     expected, found = ", ".join(wanted) or "ok", ", ".join(verdict.kinds) or "ok"
     if not is_written:
-        expected += f" (not written, so ok; add `verdict: {f'[{found}]' if len(verdict.kinds) > 1 else found}`)"
+        expected += (
+            f" (the scenario has no `verdict`; add `verdict: {f'[{found}]' if len(verdict.kinds) > 1 else found}`)"
+        )
     return Expectation("verdict", held, found if held else f"expected {expected}, found {found}")
 
 

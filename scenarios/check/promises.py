@@ -23,7 +23,7 @@ from replica.trace.listening import Listener, on
 # Events of a run without which an old rule's gap does no harm.
 
 BYTES_LOST = "a disk has lost bytes"
-RETURNED_UNFENCED = "a broker has registered that was not fenced for its former life"
+RETURNED_UNFENCED = "a broker registered that was not fenced after its previous start"
 
 
 class Circumstances(Listener):
@@ -120,13 +120,13 @@ GAPS: tuple[Gap, ...] = (
         "truncation",
         ("high-watermark",),
         _LOGS_DIVERGE,
-        "KIP-101 (0.11): a follower truncates to where the leader's epochs say, not to its own high watermark",
+        "KIP-101 (0.11): a follower truncates by the leader's epochs, not to its own high watermark",
     ),
     _gap(
         "truncation",
         ("leader-epoch",),
         _LOGS_DIVERGE,
-        "KIP-279 (2.0): the leader says which epoch the end offset belongs to",
+        "KIP-279 (2.0): the leader states the epoch to which the end offset belongs",
     ),
     # A fetch may be under way when the follower learns of a new leader epoch. The answer comes while the follower asks
     # where to truncate, and is dropped (AbstractFetcherThread.processFetchRequest). The fetch session counts it as
@@ -135,19 +135,19 @@ GAPS: tuple[Gap, ...] = (
         "truncation",
         ("leader-epoch-exact",),
         "L3 follower-hw",
-        "KAFKA-10554 (2.7): a follower truncates by fetching, and drops no answer of its fetch session meanwhile",
+        "KAFKA-10554 (2.7): a follower truncates by fetching, and drops no response of its fetch session",
     ),
     _gap(
         "fetch-fencing",
         ("none",),
         _LOGS_DIVERGE,
-        "KIP-320 (2.1): a fetch carries the leader epoch, and one of another epoch is refused",
+        "KIP-320 (2.1): a fetch has the leader epoch, and is refused if the epoch differs",
     ),
     _gap(
         "control-fencing",
         ("none", "controller-epoch"),
         _LEADER_INCOMPLETE,
-        "KIP-380 (2.2): what the controller sends a broker is for one life of that broker",
+        "KIP-380 (2.2): a request of the controller is for one start of the broker (its broker epoch)",
     ),
     # KAFKA-1120: a bounced broker does not learn what it should replicate, and stays out of every ISR until the next
     # controller, or its next start. Scenario bounced-broker-old-command shows this. If it led before, it still leads in
@@ -156,7 +156,7 @@ GAPS: tuple[Gap, ...] = (
         "control-fencing",
         ("none", "controller-epoch"),
         "L2,L3,L4 unaware-leader",
-        "KIP-380 (2.2): a controller sees by its broker epoch that a broker has gone and come between two looks",
+        "KIP-380 (2.2): a controller notices by the broker epoch that a broker restarted between two checks",
     ),
     # A leader that is the controller loses power, and registers again before the next controller reads the registry.
     # KIP-380 does not help: that controller knows no earlier broker epoch. KafkaController.onControllerFailover finds
@@ -165,14 +165,14 @@ GAPS: tuple[Gap, ...] = (
         "membership",
         ("zk-session",),
         f"S9,{_LOGS_DIVERGE}",
-        "KIP-631 (KRaft): a broker that comes back is fenced first, so the next leader leads in a new epoch",
+        "KIP-631 (KRaft): a broker that restarts is fenced first, so the next leader leads in a new epoch",
         after=(BYTES_LOST,),
     ),
     _gap(
         "fetch-minimum",
         ("none",),
         "L2,L3",
-        "KIP-74 (0.10.1): a fetch brings at least one batch whole, however large it is",
+        "KIP-74 (0.10.1): a fetch returns at least one complete batch, however large",
     ),
     _gap(
         "isr-eligibility",
@@ -184,7 +184,7 @@ GAPS: tuple[Gap, ...] = (
         "isr-eligibility",
         ("any", "unfenced"),
         _LEADER_INCOMPLETE,
-        "KIP-903 (3.5): a broker joins the ISR only in the life in which it caught up",
+        "KIP-903 (3.5): a broker joins the ISR only if it has not restarted since it caught up",
     ),
     _gap(
         "isr-join",
@@ -196,13 +196,13 @@ GAPS: tuple[Gap, ...] = (
         "hw-advance",
         ("isr",),
         "S25 min-isr",
-        "KAFKA-15583 (3.7): the high watermark stands while the ISR is smaller than min.insync.replicas",
+        "KAFKA-15583 (3.7): the high watermark does not move while the ISR is smaller than min.insync.replicas",
     ),
     _gap(
         "hw-advance",
         ("isr",),
         f"S7,{_LEADER_INCOMPLETE}",
-        "KAFKA-15583 (3.7): eligible leaders hold what is committed only because the high watermark stood still",
+        "KAFKA-15583 (3.7): eligible leaders have all committed records, as the high watermark did not move",
         only_with=("elr", True),
     ),
     # If every broker is dead when a controller takes over, it fences none. The first broker that registers stays in its
@@ -211,7 +211,7 @@ GAPS: tuple[Gap, ...] = (
         "session-checks",
         ("at-the-end",),
         "S19",
-        "KAFKA-17793 (4.0): a controller that hears of no broker looks for ended sessions all the same",
+        "KAFKA-17793 (4.0): a controller checks for expired sessions even if no broker contacts it",
         only_with=("membership", "registration"),
         after=(RETURNED_UNFENCED,),
     ),
@@ -219,7 +219,7 @@ GAPS: tuple[Gap, ...] = (
         "session-checks",
         ("at-the-end",),
         f"S9,{_LOGS_DIVERGE}",
-        "KAFKA-17793 (4.0): a leader that comes back has been fenced, so it leads in a new epoch",
+        "KAFKA-17793 (4.0): a leader that restarts has been fenced, so it leads in a new epoch",
         only_with=("membership", "registration"),
         after=(BYTES_LOST, RETURNED_UNFENCED),
     ),
@@ -227,7 +227,7 @@ GAPS: tuple[Gap, ...] = (
         "consumer-limit",
         ("log-end",),
         "S11,S28",
-        "the oldest rule of all: consumers read below the high watermark only",
+        "the oldest rule of all: consumers read only below the high watermark",
     ),
     _gap(
         "transactions",
@@ -247,20 +247,19 @@ GAPS: tuple[Gap, ...] = (
         "marker-epoch",
         ("not-older",),
         "S30 late-marker",
-        "KIP-1228 (4.2): a leader knows by which transaction.version a marker was made, and refuses one that has the"
-        " epoch of the open transaction",
+        "KIP-1228 (4.2): a leader knows the transaction.version of a marker, and refuses a marker with the epoch of"
+        " the open transaction",
     ),
 )
 """All gaps: old values of switches, each with the invariants that can break under these values."""
 
 _FORGOTTEN_PROPOSAL = (
-    "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from the answer to its proposal"
-    " ends the proposal it has made since, and the controller may still accept that one (Partition.makeLeader,"
-    " KAFKA-13790)"
+    "no release guarantees it: a leader learns a partition epoch from the response to its ISR proposal. Metadata of"
+    " that epoch then ends a newer proposal, which the controller may still accept (Partition.makeLeader, KAFKA-13790)"
 )
 
 _REMOVED_ELIGIBLE = (
-    "no release of Kafka keeps it: a replica that a reassignment removes stays in the ELR while the ISR is smaller than"
+    "no release guarantees it: a replica that a reassignment removes stays in the ELR while the ISR is smaller than"
     " min.insync.replicas (PartitionChangeBuilder.maybePopulateTargetElr)"
 )
 
@@ -268,37 +267,37 @@ UNPROMISED = {
     "S3 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S4 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S6 forgotten-proposal": _FORGOTTEN_PROPOSAL,
-    "S6 earlier-min-isr": "no release of Kafka keeps it: a leader goes by the min.insync.replicas that it knows, and of"
-    " one piece of metadata it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate,"
-    " Partition.effectiveMinIsr); the controller, which knows the larger one, keeps in the ELR what the leader no"
-    " longer waits for",
-    "S19 reverted-isr": "no release of Kafka keeps it: a reassignment that is cancelled while its added replicas are"
-    " alone in the ISR puts the first of the others into it, fenced or not, where unclean elections are on"
+    "S6 earlier-min-isr": "no release guarantees it: a leader uses the min.insync.replicas that it knows, and it"
+    " applies partitions before configuration from the same metadata (BrokerMetadataPublisher.onMetadataUpdate,"
+    " Partition.effectiveMinIsr). The controller knows the larger value, and keeps replicas in the ELR that the leader"
+    " no longer waits for",
+    "S19 reverted-isr": "no release guarantees it: if a reassignment is cancelled while only its added replicas are in"
+    " the ISR, and unclean elections are enabled, the first of the other replicas joins the ISR, even if it is fenced"
     " (PartitionReassignmentRevert)",
-    "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
-    "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
-    "L2 new-disk": "no release of Kafka keeps it: the last known leader of a partition without an ELR is elected as its"
-    " broker is unfenced, unless its replica lies in a directory that the broker does not have, as after a change of"
-    " the disk; the report of the new directory elects nobody either, by the old one"
+    "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}. Once it is a replica again, it may be elected with an empty log",
+    "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}. It cannot lead, nor can the last leader while the ELR has it",
+    "L2 new-disk": "no release guarantees it: the last known leader of a partition without an ELR is elected when its"
+    " broker is unfenced, unless its replica is in a directory that the broker does not have, as after a change of"
+    " the disk. The report of the new directory does not elect it either"
     " (ReplicationControlManager.handleAssignReplicasToDirs, LeaderAcceptor)",
-    "L3 untaken-hw": "no release of Kafka keeps it: the follower takes no high watermark from an answer that says where"
-    " two logs part, nor from one that it asked for in an earlier leader epoch, and the fetch session sends a high"
-    " watermark once (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next"
-    " record brings it",
-    "L2 cleared-elr": "no release of Kafka keeps it: a change of min.insync.replicas clears the ELR and the last known"
-    " ELR where nobody is in the ISR, too (ReplicationControlManager.removeTopicElrs), and only an unclean election"
-    " finds a leader then; so may a changed level of eligible.leader.replicas.version",
-    "S32 forgotten-marker": "no release of Kafka keeps it: a snapshot of the producers does not say which markers are"
-    " not replicated yet, and a log that is opened, or cut, begins with one (ProducerStateManager.truncateAndReload,"
-    " which assumes it to end below the high watermark)",
-    "S10 refused-append": "no release keeps it: an injected error refuses for good a batch that was appended, so the"
-    " producer gives its sequence number to another one (TransactionManager.adjustSequencesDueToFailedBatch), which the"
-    " leader takes for a repetition and acknowledges (ProducerStateEntry.findDuplicateBatch)",
-    "S30 aborted-by-operator": "no release keeps it: an operator who aborts a transaction in one partition"
-    " (kafka-transactions abort) asks no coordinator, and one that is not hanging may be committed elsewhere",
-    "S30 forgotten-decision": "no release keeps a decision that fewer brokers have than are lost: an unclean leader of"
+    "L3 untaken-hw": "no release guarantees it: the follower ignores the high watermark in a response that reports"
+    " diverging logs, and in a response to a fetch of an earlier leader epoch. The fetch session sends a high"
+    " watermark only once (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData), so it"
+    " comes with the next record",
+    "L2 cleared-elr": "no release guarantees it: a change of min.insync.replicas clears the ELR and the last known"
+    " ELR even if the ISR is empty (ReplicationControlManager.removeTopicElrs), and then only an unclean election"
+    " finds a leader. A changed level of eligible.leader.replicas.version may do the same",
+    "S32 forgotten-marker": "no release guarantees it: a snapshot of the producers does not say which markers are"
+    " not replicated yet. A log that is opened or truncated begins with a snapshot, and is assumed to end below the"
+    " high watermark (ProducerStateManager.truncateAndReload)",
+    "S10 refused-append": "no release guarantees it: an injected fatal error refuses a batch that was appended, so the"
+    " producer reuses its sequence number (TransactionManager.adjustSequencesDueToFailedBatch). The leader takes the"
+    " next batch for a duplicate and acknowledges it (ProducerStateEntry.findDuplicateBatch)",
+    "S30 aborted-by-operator": "no release guarantees it: an operator who aborts a transaction in one partition"
+    " (kafka-transactions abort) asks no coordinator. A transaction that was not hanging may be committed elsewhere",
+    "S30 forgotten-decision": "no release keeps a decision if all brokers that stored it lose it: an unclean leader of"
     " `__transaction_state` (transaction.state.log.min.isr), or disks that lost bytes",
-    "S37 forgotten-state": "no release keeps an acknowledgement that fewer brokers have than are lost: an unclean"
+    "S37 forgotten-state": "no release keeps an acknowledgement if all brokers that stored it lose it: an unclean"
     " leader of `__share_group_state` (share.coordinator.state.topic.min.isr), or disks that lost bytes",
 }
 """Invariants that can break even under Kafka's newest rules, each with the reason."""

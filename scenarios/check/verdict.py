@@ -260,20 +260,20 @@ def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         undone = tuple(name for name in names if ledger.is_undone(name))
         acked = tuple(name for name in names if name not in undone)
         holder = ledger.final_replica(partition)
-        log = f"the log of {holder.node}" if holder else "any log that counts: no replica is left"
+        log = f"the log of {holder.node}" if holder else "any log, as no replica is left"
         if acked:
-            sentence = f"{len(acked)} {_records_are(len(acked))} acked and not in {log}: {format_record_names(acked)}"
+            many, are = f"{len(acked)} {_records_are(len(acked))}", "is" if len(acked) == 1 else "are"
+            sentence = f"{many} acked, but {are} not in {log}: {format_record_names(acked)}"
             if holder is not None and not holder.is_leader and (others := _others_with(ledger, partition, acked)):
-                sentence += (
-                    f"; no broker leads, and {listed(others)} still {'has' if len(others) == 1 else 'have'} some"
-                )
+                have = "has" if len(others) == 1 else "have"
+                sentence += f"; the partition has no leader, but {listed(others)} still {have} some"
             seqs = tuple(ledger.records[name].acked_seq for name in acked)
             found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=acked, seqs=seqs))
         if undone:
             clients = ", ".join(dict.fromkeys(ledger.promised[name].client for name in undone))
             outputs = f"{count_of(len(undone), 'output')} to {partition.topic}"
             sentence = (
-                f"{clients} is done with the inputs of {outputs} that no reader of committed records finds: "
+                f"{clients} processed the inputs of {outputs} that read_committed consumers cannot find: "
                 f"{format_record_names(undone)}"
             )
             seqs = tuple(ledger.promised[name].seq for name in undone)
@@ -290,11 +290,11 @@ def _find_unseen(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         stranded = tuple(name for name in names if ledger.is_stranded(ledger.records[name]))
         for those, why in (
             (tuple(name for name in names if name not in stranded), _why_unseen(holder)),
-            (stranded, f"the marker of their commit is not in the log of {holder.node}"),
+            (stranded, f"the commit marker is not in the log of {holder.node}"),
         ):
             if those:
                 count = len(those)
-                what = f"{count} {_records_are(count)} acked and cannot be read"
+                what = f"{count} {_records_are(count)} acked, but cannot be read"
                 sentence = f"{what}: {format_record_names(those)} ({why})"
                 seqs = (*(ledger.records[name].acked_seq for name in those), holder.seq)
                 found.append(Anomaly(kind="unseen", partition=partition, sentence=sentence, records=those, seqs=seqs))
@@ -303,7 +303,7 @@ def _find_unseen(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 def _why_unseen(holder: FinalReplica) -> str:
     if holder.is_leader and holder.running:
-        return f"the high watermark of {holder.node} stands at {holder.high_watermark}"
+        return f"the high watermark of {holder.node} is {holder.high_watermark}"
     return "the partition has no running leader"
 
 
@@ -311,7 +311,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["dirty"]):
         readers = ", ".join(dict.fromkeys(ledger.records[name].first_reader or "" for name in names))
-        sentence = f"{readers} read what is no longer in the log: {format_record_names(names)}"
+        sentence = f"{readers} read records that are no longer in the log: {format_record_names(names)}"
         seqs = tuple(ledger.records[name].first_read_seq for name in names)
         found.append(Anomaly(kind="dirty-read", partition=partition, sentence=sentence, records=names, seqs=seqs))
     return found
@@ -348,7 +348,8 @@ def _seqs_of(ledger: RecordLedger, copies: Sequence[tuple[TopicPartition, int]])
 def _find_reordered(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["reordered"]):
-        sentence = f"overtaken by records their producer sent later: {format_record_names(names)}"
+        stored = f"{len(names)} {_records_are(len(names))} stored after records that their producer sent later"
+        sentence = f"{stored}: {format_record_names(names)}"
         sentence += _injected_by(ledger, names)
         seqs = tuple(ledger.records[name].sent_seq for name in names)
         found.append(Anomaly(kind="reordered", partition=partition, sentence=sentence, records=names, seqs=seqs))
@@ -395,8 +396,8 @@ def _find_offset_regressions(ledger: RecordLedger, records: Records) -> list[Ano
         Anomaly(
             kind="offset-regression",
             partition=fall.topic_partition,
-            sentence=f"{fall.client} got {fall.offset} as the end of {fall.topic_partition}, "
-            f"after it had got {fall.highest}",
+            sentence=f"{fall.client} got end offset {fall.offset} of {fall.topic_partition} "
+            f"after end offset {fall.highest}",
             offsets=(fall.highest, fall.offset),
             client=fall.client,
             seqs=(fall.highest_seq, fall.seq),
@@ -412,9 +413,11 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         if skipped:
             names = tuple(entry.record for entry in skipped)
             told = format_record_names(names)
-            sentence = f"{jump.client} read offset {jump.after} and then {jump.offset}, and never {told} between them"
+            sentence = f"{jump.client} read offset {jump.after}, then {jump.offset}, and never {told} in between"
             if jump.after < 0:
-                sentence = f"{jump.client} went on at offset {jump.offset} of a topic made again, and never read {told}"
+                sentence = (
+                    f"{jump.client} continued at offset {jump.offset} of a recreated topic, and never read {told}"
+                )
             found.append(
                 Anomaly(
                     kind="poll-skip",

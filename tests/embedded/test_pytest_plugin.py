@@ -146,7 +146,7 @@ def test_a_loss_without_a_fault_or_of_a_kind_that_was_named_fails_the_test(proje
     }
     assert sorted(bad) == ["test_named", "test_silent"]
     for text in bad.values():
-        assert re.search("lost: 2 records were acked and not in the log of b[23]: v0..v1", text)
+        assert re.search("lost: 2 records were acked, but are not in the log of b[23]: v0..v1", text)
         assert "Why:     highwater explain" in text
 
 
@@ -154,7 +154,7 @@ MISUSES = {
     "broker=3": "the marker `highwater` does not accept `broker`; it accepts brokers=, topics=",
     "3": "the marker `highwater` does not accept 3; it accepts brokers=",
     "topics=['t:3']": """topics must be a mapping, such as {"orders": 3}, not ['t:3']""",
-    "topics={'t': 'three'}": "`t:three`: partitions and replication factor are numbers",
+    "topics={'t': 'three'}": "`t:three`: partitions and replication factor must be numbers",
     "config=['min.insync.replicas=2']": """config must be a mapping, such as {"min.insync.replicas": 2}""",
     "config={'min.insync.replica': 2}": "did you mean `min.insync.replicas`?",
     "fail_on='losst'": "`losst` is not a kind of anomaly; fail_on accepts any, lost",

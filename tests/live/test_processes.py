@@ -252,5 +252,5 @@ def test_a_cluster_without_a_living_node_ends_and_says_so(tmp_path: Path) -> Non
             os.kill(node, signal.SIGKILL)
         served.output, served.errors = served.process.communicate(timeout=60)
     assert served.process.returncode == 4
-    assert "no node is left of c1, b1, b2 and b3" in " ".join(served.output.split())
+    assert "none of c1, b1, b2 and b3 is running" in " ".join(served.output.split())
     assert "1 ACKED RECORD THAT CANNOT BE READ: hello" in served.output

@@ -58,9 +58,9 @@ class LeaderInIsr(Invariant):
             yield "S1", f"the ISR of {partition} names a broker twice: {isr}"
         strangers = [node for node in state.isr if node not in state.assigned]
         if strangers:
-            yield "S1", f"the ISR of {partition} holds {strangers[0]}, which is no replica of it"
+            yield "S1", f"the ISR of {partition} has {strangers[0]}, which is not a replica"
         if state.leader is not None and state.leader not in state.isr:
-            yield "S1", f"{state.leader} leads {partition} but its ISR is {{{isr}}}"
+            yield "S1", f"{state.leader} leads {partition}, but the ISR is {{{isr}}}"
 
     def settled(self) -> None:
         for partition, findings in self.wrong.items():
@@ -129,11 +129,11 @@ class FencedOutOfIsr(Invariant):
     def _judge(self, partition: TopicPartition, state: PartitionView) -> Iterator[str]:
         for node in state.isr:
             if self._fenced(node) and len(state.isr) > 1:
-                yield f"{node} is fenced and still one of several in the ISR of {partition}"
+                yield f"{node} is fenced, but still in the ISR of {partition} with other brokers"
             elif self._fenced(node) and self.checker.rules.elr and partition not in self.alone_without_elr:
-                yield f"{node} is fenced and still alone in the ISR of {partition}"
+                yield f"{node} is fenced, but still alone in the ISR of {partition}"
         if state.leader is not None and self._fenced(state.leader):
-            yield f"{state.leader} is fenced and still leads {partition}"
+            yield f"{state.leader} is fenced, but still leads {partition}"
 
     def settled(self) -> None:
         wrong, self.wrong = self.wrong, {}
@@ -219,7 +219,7 @@ class EpochsNeverFall(Invariant):
         leader_epoch, partition_epoch, at_us = self.decided.get(key, (-1, -1, -1))
         if event.leader_epoch < leader_epoch or event.partition_epoch < partition_epoch:
             self.broken(
-                f"the controller's epochs of {event.topic}-{event.partition} fell from {leader_epoch}/"
+                f"leader/partition epoch of {event.topic}-{event.partition} on the controller fell from {leader_epoch}/"
                 f"{partition_epoch} to {event.leader_epoch}/{event.partition_epoch}",
                 *key,
             )
@@ -237,7 +237,7 @@ class EpochsNeverFall(Invariant):
         leader_epoch, partition_epoch = self.known.get(key, (-1, -1))
         if event.leader_epoch < leader_epoch or event.partition_epoch < partition_epoch:
             self.broken(
-                f"{event.node} went back from epochs {leader_epoch}/{partition_epoch} of {event.topic}-"
+                f"{event.node} went back from leader/partition epoch {leader_epoch}/{partition_epoch} of {event.topic}-"
                 f"{event.partition} to {event.leader_epoch}/{event.partition_epoch}",
                 event.topic,
                 event.partition,
@@ -283,7 +283,7 @@ class AcceptedProposalsAreCurrent(Invariant):
             if wanted not in self.proposed.get(key, {}):
                 self.broken(
                     f"{grown[0]} joined the ISR of {event.topic}-{event.partition} without a proposal of {leader} in "
-                    f"leader epoch {leader_epoch} on partition epoch {partition_epoch}",
+                    f"leader epoch {leader_epoch} at partition epoch {partition_epoch}",
                     *key,
                 )
         self._decided(row, event)
@@ -347,11 +347,12 @@ class MaximalIsrCoversIsr(Invariant):
             left_out = [node for node in counted if node not in leader.maximal_isr]
             if left_out and not self._has_forgotten(leader, state.partition_epoch):
                 self.broken(
-                    f"{leader.node} leads {partition} without counting on {left_out[0]} of ISR or ELR", *partition
+                    f"{leader.node} leads {partition}, but does not wait for {left_out[0]} of the ISR or ELR",
+                    *partition,
                 )
             if not leader.pending and sorted(leader.maximal_isr) != sorted(leader.isr):
                 self.broken(
-                    f"{leader.node} has nothing proposed for {partition}, yet counts on another ISR", *partition
+                    f"{leader.node} has proposed no ISR for {partition}, but waits for a different ISR", *partition
                 )
 
     def _has_forgotten(self, leader: LeaderSnapshot, partition_epoch: int) -> bool:
@@ -383,7 +384,7 @@ class MetadataIsPrefix(Invariant):
         for node, offset in applied.items():
             before = self.applied.get(node, 0)
             if not before <= offset <= end:
-                self.broken(f"{node} has applied metadata up to {offset}; it was at {before}, the log ends at {end}")
+                self.broken(f"{node} applied metadata up to {offset} after {before}; the log ends at {end}")
             self.applied[node] = offset
 
 
@@ -408,7 +409,7 @@ class MetadataLogsMatch(Invariant):
             start = max(log.log_start_offset, self.start_offset)
             here, there = _between(log.entries, start, shared), _between(self.committed, start, shared)
             if here != there or log.end_offset < log.high_watermark:
-                self.broken(f"the metadata log of {log.node} differs below offset {shared} from what was committed")
+                self.broken(f"the metadata log of {log.node} differs from the committed log below offset {shared}")
             if log.high_watermark > self.high_watermark:
                 self._learn(log)
 
@@ -466,10 +467,10 @@ class OneFetcherAimedAtLeader(Invariant):
             seen[node, partition] = leader
             told = self.told.get((*partition, node))
             if told == node:
-                self.broken(f"{node} leads {partition} and fetches it from {leader}", *partition)
+                self.broken(f"{node} leads {partition}, but fetches it from {leader}", *partition)
             elif told != leader and not (told is None and self.checker.rules.fetch_fencing == "none"):
                 self.broken(
-                    f"{node} fetches {partition} from {leader}, but the leader it learned of last is {told}", *partition
+                    f"{node} fetches {partition} from {leader}, but the last leader it learned of is {told}", *partition
                 )
 
 

@@ -64,7 +64,7 @@ class ElrBesideIsr(Invariant):
         known = (*event.previous_elr, *self.isrs[partition].before)
         for node in event.elr:
             if node not in known:
-                self.wrong[partition].append(f"{node} came to the ELR of {partition} and was not in its ISR")
+                self.wrong[partition].append(f"{node} joined the ELR of {partition} without having been in the ISR")
 
     def _judge(self, state: PartitionView, isr_before: tuple[str, ...]) -> Iterator[str]:
         where, elr = state.topic_partition, ", ".join(state.elr)
@@ -76,7 +76,7 @@ class ElrBesideIsr(Invariant):
         min_isr = self._min_isr(state)
         is_elected_from_elr = not set(state.isr) & set(isr_before)
         if state.elr and len(state.isr) >= min_isr and not is_elected_from_elr:
-            yield f"{where} has the ELR {{{elr}}} beside an ISR of {len(state.isr)}; {min_isr} are enough"
+            yield f"{where} has the ELR {{{elr}}}, although its ISR has size {len(state.isr)} and min ISR is {min_isr}"
 
     def _min_isr(self, state: PartitionView) -> int:
         """Return the effective min.insync.replicas that the controller used for the change."""
@@ -114,7 +114,7 @@ class LossyIsStruckOut(Invariant):
         for partition, state in self.view.partitions.items():
             if node in state.isr or node in state.elr:
                 which = "ISR" if node in state.isr else "ELR"
-                sentence = f"{node} may have lost records of {partition} and is in its {which} as it registers"
+                sentence = f"{node} may have lost records of {partition}, but is in its {which} when it registers"
                 self.wrong.append((partition, sentence))
         self.checker.unsettle(row.at_us)
 
@@ -196,7 +196,7 @@ class EpochCacheMatchesLog(Invariant):
             epochs = _epochs_since(begins_at, log)
             matches = list(with_records) == epochs or (*partition, node) in self.lossy
             if not rising or not matches:
-                self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {epochs}", *partition)
+                self.broken(f"{node}'s epoch cache of {partition} is {entries}, but its log has {epochs}", *partition)
 
 
 class _Deleted(NamedTuple):

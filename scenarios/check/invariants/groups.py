@@ -70,8 +70,8 @@ class OneReader(OfCoordinators):
             both = [one for one in member.partitions if one in has] if other != event.member else []
             if both:
                 topic, _, number = both[0].rpartition("-")
-                sentence = f"{event.node} gives {both[0]} to {event.client_id}, and {member.client_id} has it"
-                self.broken(f"{sentence} in group {event.group}, too", topic, int(number))
+                sentence = f"{event.node} assigned {both[0]} to {event.client_id}, but {member.client_id}"
+                self.broken(f"{sentence} of group {event.group} also has it", topic, int(number))
                 return
 
 
@@ -189,7 +189,9 @@ class FencedCommitsAreRefused(OfCoordinators):
             if since is not None and since <= event.generation < epoch:
                 return
         stands = "is not in the group" if epoch in (None, NO_EPOCH) else f"is at epoch {epoch}"
-        sentence = f"{event.node} takes a commit of {event.member} at epoch {event.generation}, which {stands}"
+        sentence = (
+            f"{event.node} accepted a commit of {event.member} at epoch {event.generation}, but the member {stands}"
+        )
         self.broken(sentence, event.topic, event.partition)
 
 

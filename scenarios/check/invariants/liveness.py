@@ -344,7 +344,7 @@ class Converges(Invariant):
     def _unsettled(self, now_us: int) -> Iterator[Unsettled]:
         for name in self.view.brokers:
             if self.view.nodes[name].fenced and not self.view.nodes[name].unregistered:
-                yield Unsettled("L1", f"{name} runs undisturbed and is still fenced")
+                yield Unsettled("L1", f"{name} runs undisturbed, but is still fenced")
         for partition in self.view.partitions:
             yield from self._unsettled_replicas(partition, now_us)
         stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
@@ -352,11 +352,11 @@ class Converges(Invariant):
         unanswered = [sent for sent in waiting if self._is_waited_for(sent, now_us) and self._can_be_written(sent)]
         first_of = {self._name_of_unanswered(sent): sent for sent in reversed(unanswered)}
         for name in sorted(first_of):
-            yield Unsettled(name, f"{first_of[name].client} never learned what became of {first_of[name].record}")
+            yield Unsettled(name, f"{first_of[name].client} never learned the result of {first_of[name].record}")
         end, applied = self.metadata
         for node, offset in applied.items():
             if offset != end:
-                yield Unsettled("L5", f"{node} knows the metadata up to {offset} only, of {end}")
+                yield Unsettled("L5", f"{node} knows the metadata only up to {offset} of {end}")
 
     def _is_waited_for(self, sent: trace.RecordSent, now_us: int) -> bool:
         client = self.view.nodes.get(sent.client)
@@ -421,7 +421,7 @@ class Converges(Invariant):
                 name = "L2 removed-eligible"
             elif state.leader is None and (*partition, self.last_leaders.get(partition)) in self.on_new_disks:
                 name = "L2 new-disk"
-            yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
+            yield Unsettled(name, f"at rest {partition} is led by {leader} with ISR {{{isr}}}", partition)
             return
         appended_us = self.appended_us.get(partition)
         if appended_us is not None and now_us - appended_us < self.quiescence.idle_us:
@@ -442,7 +442,7 @@ class Converges(Invariant):
                 untaken = all(self.untaken.get((*partition, node)) == told for node in behind)
                 name = "L3 untaken-hw" if untaken else "L3 follower-hw"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
-            yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
+            yield Unsettled(name, f"at rest the replicas of {partition} have HW/LEO {shown}", partition)
 
 
 def _queue_of(sent: trace.RecordSent) -> tuple[str, str, int]:
@@ -471,7 +471,7 @@ class NodesLive(Invariant):
             self.broken(event.sentence())
         servers = (*self.view.controllers, *self.view.brokers)
         if event.how in ("crash", "died") and not any(map(self.view.running, servers)):
-            self.broken(f"no node is left of {listed(servers)}, and {event.node} was the last", name="L8")
+            self.broken(f"none of {listed(servers)} is running; {event.node} was the last", name="L8")
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (Converges, RequestsAreHandled, NodesLive)

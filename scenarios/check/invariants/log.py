@@ -77,12 +77,14 @@ class CommittedOnIsr(Invariant):
             )
             for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
         ):
-            self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")
+            what = f"{event.node} moved the high watermark of {event.topic}-{event.partition} to {hw}"
+            why = "although in every ISR of its epoch some replica lacked committed records"
+            self.broken(f"{what} {why}", event.topic, event.partition, "S2")
 
     def _eligible_lacks(self, event: trace.HighWatermarkAdvanced, state: PartitionView, node: str) -> None:
         partition = TopicPartition(event.topic, event.partition)
         is_earlier = self.checker.is_enough_by_earlier_config(event.node, partition, len(state.isr))
-        where = f"below the high watermark {event.high_watermark} of {event.node}, and is in the ELR"
+        where = f"below the high watermark {event.high_watermark} of {event.node}, but is in the ELR"
         self._tell("S6 earlier-min-isr" if is_earlier else "S6", event, node, where)
         if is_earlier:
             self.truth.of(event.topic, event.partition).excused[node] = None
@@ -95,7 +97,7 @@ class CommittedOnIsr(Invariant):
             and event.broker in self.view.partitions[TopicPartition(event.topic, event.partition)].strays
             and self._lacks(committed, event.broker, committed.end)
         ):
-            where = f"below {committed.end} when it was elected: it had ceased to be a replica while it was in the ELR"
+            where = f"below {committed.end} when it was elected: while it was in the ELR, it had ceased to be a replica"
             self._tell("S6 removed-eligible", event, event.broker, where)
             committed.excused[event.broker] = None
 
@@ -136,7 +138,7 @@ class CommittedOnIsr(Invariant):
         if (event.node in state.isr or event.node in state.eligible) and self._lacks(
             committed, event.node, committed.end
         ):
-            self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR or ELR")
+            self._tell("S6", event, event.node, f"below {committed.end} after its restart, but is in the ISR or ELR")
 
     @staticmethod
     def _lacks(committed: CommittedLog, node: str, hw: int) -> bool:
@@ -212,16 +214,16 @@ class AcknowledgedByIsr(Invariant):
             for node in state.isr:
                 if node != event.node and told.get(node, -1) < hw:
                     name = "S4 forgotten-proposal" if self.isrs.is_unknown(event, node) else "S4"
-                    self._tell(name, event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
+                    self._tell(name, event, f"although {node} had only fetched up to {max(told.get(node, 0), 0)}")
         sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
         if not sizes:
-            self._tell("S25", event, "with no in-sync set that has fetched so far")
+            self._tell("S25", event, "although no ISR of its epoch had fetched up to it")
         elif (
             max(sizes) < state.min_isr
             and not self._has_enough_of_known(event, state, max(sizes))
             and not self.checker.is_enough_by_earlier_config(event.node, state.topic_partition, max(sizes))
         ):
-            why = f"with no in-sync set of {state.min_isr} or more that has fetched so far"
+            why = f"although no ISR of {state.min_isr} or more replicas had fetched up to it"
             self._tell("S25 min-isr", event, why)
 
     def _has_enough_of_known(self, event: trace.HighWatermarkAdvanced, state: PartitionView, in_sync: int) -> bool:
@@ -284,7 +286,7 @@ class LogsMatchBelowHighWatermark(Invariant):
         if matched < min(event.high_watermark, committed.end):
             sentence = (
                 f"{event.node} has the high watermark {event.high_watermark} for {event.topic}-{event.partition}, "
-                f"but its log departs from the committed one at {matched}"
+                f"but its log differs from the committed log at {matched}"
             )
             self.broken(sentence, event.topic, event.partition)
 
@@ -357,7 +359,7 @@ class HighWatermarkBounds(Invariant):
             self._tell("S24", event, f"{event.high_watermark} is above its log's end {event.log_end_offset}")
         peak = self.truth.of(event.topic, event.partition).peak
         if event.high_watermark > peak:
-            self._tell("S24", event, f"{event.high_watermark} is above {peak}, the most that any leader committed")
+            self._tell("S24", event, f"{event.high_watermark} is above {peak}, the highest of any leader")
 
     @on(trace.LogRecovered, trace.ReplicaFound)
     def _bounded(self, row: TraceRow, event: trace.LogRecovered | trace.ReplicaFound) -> None:
@@ -394,9 +396,9 @@ class LogIsOrdered(Invariant):
         if event.base_offset != last_offset + 1:
             partition = TopicPartition(event.topic, event.partition)
             if not self.mirror.sent.compacted.are_gone(partition, last_offset + 1, event.base_offset):
-                self._tell(event, f"goes on at {event.base_offset} after {last_offset}")
+                self._tell(event, f"continues at offset {event.base_offset} after {last_offset}")
         if event.leader_epoch < epoch:
-            self._tell(event, f"goes from epoch {epoch} back to {event.leader_epoch}")
+            self._tell(event, f"goes back from epoch {epoch} to {event.leader_epoch}")
 
     def _tell(self, event: trace.BatchAppended, what: str) -> None:
         sentence = f"the log of {event.topic}-{event.partition} on {event.node} {what}"
@@ -453,10 +455,10 @@ class TruncationSparesCommitted(Invariant):
             return
         replica = state.replicas.get(event.node)
         if replica is not None and replica.role == "leader":
-            self.broken(f"{event.node} leads {where} and truncated it", event.topic, event.partition)
+            self.broken(f"{event.node} leads {where}, but truncated it", event.topic, event.partition)
         short = event.log_end_offset < committed.end and event.node not in committed.excused
         if short and (event.node in state.isr or event.node in state.eligible):
-            below = f"truncated it to {event.log_end_offset}, below {committed.end}"
+            below = f"truncated it to {event.log_end_offset}, below the committed end {committed.end}"
             sentence = f"{event.node}, in the ISR or ELR of {where}, {below}"
             self.broken(sentence, event.topic, event.partition)
 

@@ -117,7 +117,7 @@ class AckedIsCommitted(Invariant):
                 if name not in self.mirror.deleted
             }
             for kind, name in sorted(first_of.items()):
-                self.broken(f"{name} was acked with acks=all and is in no log of {partition}", *partition, name=kind)
+                self.broken(f"{name} was acked with acks=all, but is in no log of {partition}", *partition, name=kind)
 
 
 class ReadsAreCommitted(Invariant):
@@ -151,7 +151,7 @@ class ReadsAreCommitted(Invariant):
             return  # Such a client may send two identical batches; Highwater's own readers go by the values of records.
         if known is not None and known != event.record:
             self.broken(
-                f"{event.client} read {event.record} at {where}, where {known} is committed",
+                f"{event.client} read {event.record} at {where}, but {known} is committed there",
                 event.topic,
                 event.partition,
             )
@@ -327,7 +327,7 @@ class DisksHoldWhatWasAppended(Invariant):
         if not log.doubtful and log.end != event.log_end_offset:
             sentence = (
                 f"the log of {event.topic}-{event.partition} on {event.node} ends at {event.log_end_offset}, "
-                f"after appends and truncations up to {log.end}"
+                f"but its appends and truncations end at {log.end}"
             )
             self.broken(sentence, event.topic, event.partition)
 
@@ -375,9 +375,8 @@ class ConnectionKeepsOrder(Invariant):
             return  # The batch is not from a producer of this run.
         if not route.appended(event.crc):
             names = self.mirror.sent.records(*stands)
-            sentence = (
-                f"{event.node} appended {', '.join(names)} behind what {client} sent later on the same connection"
-            )
+            later = f"records that {client} sent later on the same connection"
+            sentence = f"{event.node} appended {', '.join(names)} after {later}"
             self.broken(sentence, event.topic, event.partition)
 
     @on(trace.BatchRefused)

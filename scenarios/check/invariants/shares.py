@@ -31,7 +31,7 @@ class ArchivedAtTheLimit(Invariant):
         ):
             which = f"records {event.first} to {event.last} of {event.name}"
             after = f"after {event.delivery_count} of {event.delivery_limit} deliveries"
-            sentence = f"{event.node} gave {which} up for share group {event.group} {after}"
+            sentence = f"{event.node} gave up {which} for share group {event.group} {after}"
             self.broken(sentence, event.topic, event.partition)
 
 
@@ -78,7 +78,7 @@ class SettledIsNotDelivered(Invariant):
         if self.view.leader(name) == event.node and before and settled[before - 1][1] >= event.first:
             first, last = settled[before - 1]
             delivered = f"{event.node} delivered records {event.first} to {event.last} of {event.name}"
-            sentence = f"{delivered} to share group {event.group}, which had settled those from {first} to {last}"
+            sentence = f"{delivered} to share group {event.group}, which had already settled records {first} to {last}"
             broken = "S37 forgotten-state" if self._may_be_forgotten else self.NAME
             self.broken(sentence, event.topic, event.partition, broken)
 

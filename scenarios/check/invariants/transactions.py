@@ -202,7 +202,7 @@ class TransactionsAreWhole(Invariant):
                 if transaction is latest:
                     transaction.fates[name] = "aborted" if base in aborted else "committed"
                 else:
-                    sentence = f"{name} of {transaction} lies among the records of {latest} in {partition}"
+                    sentence = f"{name} of {transaction} is among the records of {latest} in {partition}"
                     self.broken(sentence, *partition, name="S30 late-batch")
 
     def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int, int]]]:
@@ -234,12 +234,12 @@ class TransactionsAreWhole(Invariant):
             wanted.append("aborted")  # The coordinator may abort it by itself.
         for record, fate in transaction.fates.items():
             if fate not in wanted:
-                self.broken(f"{record} of {transaction} is {fate}, and {_said(transaction)}", name=name)
+                self.broken(f"{record} of {transaction} is {fate}, but {_said(transaction)}", name=name)
                 return
         fates = list(transaction.fates.items())
         for record, fate in fates:
             if fate != fates[0][1]:
-                self.broken(f"{record} of {transaction} is {fate}, and {fates[0][0]} is not", name=name)
+                self.broken(f"{record} of {transaction} is {fate}, but {fates[0][0]} is not", name=name)
                 return
 
 
@@ -252,10 +252,10 @@ def _said(transaction: _Transaction) -> str:
     if transaction.told:
         said = f"its producer was told that it is {transaction.told}"
     elif transaction.asked:
-        said = f"its producer asked that it be {transaction.asked[-1]}"
+        said = f"its producer requested that it be {transaction.asked[-1]}"
     else:
-        said = "its producer has not asked to end it"
-    return f"{said}; what ended it was asked of an earlier one" if transaction.ended else said
+        said = "its producer did not ask to end it"
+    return f"{said}; a request to end an earlier transaction ended it" if transaction.ended else said
 
 
 def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:
@@ -363,8 +363,8 @@ class ZombiesWriteNothing(_OfTransactionalProducers[_Epochs]):
         known = log.latest.get(event.producer_id, -1)
         if event.producer_epoch < known:
             sentence = (
-                f"{event.node} has appended a batch of epoch {event.producer_epoch} of producer {event.producer_id} "
-                f"at offset {event.base_offset} of {event.topic}-{event.partition}, behind one of epoch {known}"
+                f"{event.node} appended a batch of epoch {event.producer_epoch} of producer {event.producer_id} "
+                f"at offset {event.base_offset} of {event.topic}-{event.partition}, after a batch of epoch {known}"
             )
             self.broken(sentence, event.topic, event.partition)
 
@@ -469,9 +469,9 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         for one in probe.stable_offsets():
             self.is_undecided |= one.last_stable_offset < one.high_watermark
             topic, number = one.topic_partition
-            where, end = f"{one.node} lets {one.topic_partition} be read", one.last_stable_offset
+            where, end = f"{one.node} lets consumers read {one.topic_partition}", one.last_stable_offset
             if end > one.high_watermark:
-                self.broken(f"{where} up to {end}, and its high watermark is {one.high_watermark}", topic, number)
+                self.broken(f"{where} up to {end}, but its high watermark is {one.high_watermark}", topic, number)
             key = (topic, number, one.node)
             log = None if topic in INTERNAL_TOPICS else self.logs.get(key)
             if log is None:
@@ -485,7 +485,7 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
             what = "is open" if is_open else "has a marker that is not replicated"
             known = log.first_unstable_offset(self.loaded.get(key, 0))
             name = "S32 forgotten-marker" if known is None or end <= known else self.NAME
-            sentence = f"{where} up to {end}, and the transaction that began at {unstable} {what}"
+            sentence = f"{where} up to {end}, but the transaction that began at {unstable} {what}"
             self.broken(sentence, topic, number, name)
 
     def at_rest(self, now_us: int) -> bool:
@@ -542,7 +542,7 @@ class AbortedIsNotRead(Invariant):
             for offset in range(batch.base_offset, batch.last_offset + 1):
                 read = self.reads.get(name, {}).get(offset)
                 if read is not None:
-                    sentence = f"{read.client} read {read.record} at offset {offset}, and its transaction was aborted"
+                    sentence = f"{read.client} read {read.record} at offset {offset}, but its transaction was aborted"
                     self.broken(sentence, *name)
 
 

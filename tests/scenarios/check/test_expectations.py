@@ -81,7 +81,7 @@ def test_verdict(wanted: tuple[str, ...], held: bool, why: str) -> None:
 
 def test_a_verdict_that_was_not_written_says_so() -> None:
     expect = Expect(verdict=(), verdict_is_written=False)
-    why = "expected ok (not written, so ok; add `verdict: lost`), found lost"
+    why = "expected ok (the scenario has no `verdict`; add `verdict: lost`), found lost"
     assert one(acks_1_leader_dies(), expect) == Expectation("verdict", False, why)
 
 
@@ -164,7 +164,9 @@ def test_records_of_a_final_log_are_compared_and_shown_as_a_list() -> None:
     )
     whole, part = results(script, Expect(events=tuple(tests)))
     assert whole.held
-    assert not part.held and part.why == "expected at least 1, found 0; of that kind: 50.000 s (records {r0, r1})"
+    assert (
+        not part.held and part.why == "expected at least 1, found 0; events of that kind: 50.000 s (records {r0, r1})"
+    )
 
 
 def test_a_missing_event_is_shown_beside_those_of_its_kind() -> None:
@@ -175,7 +177,7 @@ def test_a_missing_event_is_shown_beside_those_of_its_kind() -> None:
     )
     (result,) = results(acks_1_leader_dies(), Expect(events=(test,)))
     assert result.what == "event leader_elected of t-0 with broker b3, between 17.000 s and 20.000 s"
-    assert result.why == "expected at least 1, found 0; of that kind: 19.000 s (broker b2)"
+    assert result.why == "expected at least 1, found 0; events of that kind: 19.000 s (broker b2)"
     assert described(EventTest(event="leader_elected", never=True)) == "never leader_elected"
 
 

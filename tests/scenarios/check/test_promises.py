@@ -139,4 +139,4 @@ def test_one_that_is_not_promised_is_a_finding_that_names_the_missing_rule() -> 
     assert "this is not promised: `hw-advance: isr` lacks KAFKA-15583 (3.7)" in summary["anomalies"][0]["sentence"]
     assert not line_of_test(summary, Style(plain=True), "").startswith("  FAIL")
     told = " ".join(explanation_text(explain_record(script.rows, "r0"), Style()).split())
-    assert "Invariant S25 min-isr is broken" in told and "lacks KAFKA-15583" in told
+    assert "Invariant S25 min-isr was broken" in told and "lacks KAFKA-15583" in told

@@ -164,7 +164,9 @@ def test_a_loss_without_a_leader_says_who_still_has_the_records(leads: bool) -> 
     script.find("b3", "r0", "r1", leader=False, in_isr=False)
     (lost,) = script.verdict().anomalies
     assert lost.records == ("r0", "r1")
-    assert lost.sentence.partition("; ")[2] == ("" if leads else "no broker leads, and b2 and b3 still have some")
+    assert lost.sentence.partition("; ")[2] == (
+        "" if leads else "the partition has no leader, but b2 and b3 still have some"
+    )
 
 
 def test_where_no_log_is_left_it_is_lost() -> None:
@@ -408,7 +410,7 @@ def test_what_was_committed_and_has_no_marker_any_more_cannot_be_read(
     verdict = orders.script.verdict()
     assert verdict.kinds == kinds
     if kinds:
-        assert verdict.anomalies[0].sentence.endswith("(the marker of their commit is not in the log of b1)")
+        assert verdict.anomalies[0].sentence.endswith("(the commit marker is not in the log of b1)")
 
 
 @pytest.mark.parametrize(
@@ -513,7 +515,7 @@ def test_a_reader_that_does_not_notice_that_its_topic_was_made_again_skips_what_
     script.find("b1", "r5", "r6", "r7")
     (found,) = script.verdict().of("poll-skip")
     assert found.records == ("r5", "r6")
-    assert found.sentence == "r1 went on at offset 2 of a topic made again, and never read r5..r6"
+    assert found.sentence == "r1 continued at offset 2 of a recreated topic, and never read r5..r6"
 
 
 @pytest.mark.parametrize("offset", [0, 2])

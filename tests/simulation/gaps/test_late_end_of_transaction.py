@@ -45,9 +45,9 @@ expect: {}
 @pytest.mark.parametrize(
     ("every", "before", "first", "second", "said"),
     [
-        (2, 3, 2, 0, "r4 of transaction 2 of p1 is committed, and its producer asked that it be aborted"),
-        (3, 11, 2, 1, "r12 of transaction 4 of p1 is aborted, and its producer was told that it is committed"),
-        (3, 11, 3, 0, "r12 of transaction 4 of p1 is aborted, and its producer"),
+        (2, 3, 2, 0, "r4 of transaction 2 of p1 is committed, but its producer requested that it be aborted"),
+        (3, 11, 2, 1, "r12 of transaction 4 of p1 is aborted, but its producer was told that it is committed"),
+        (3, 11, 3, 0, "r12 of transaction 4 of p1 is aborted, but its producer"),
     ],
     ids=["a commit", "an abort of one half", "an abort before the last record"],
 )
