@@ -158,7 +158,7 @@ class Findings:
     def text(self) -> str:
         if self.suspects:
             names = listed([suspect.invariant for suspect in self.suspects])
-            return f"\n  To find the missing rule that broke {names} takes {self.runs} long runs: add --what-if.\n"
+            return f"\n  {self.runs} more long runs can find the missing rule that broke {names}: add --what-if.\n"
         return blame_text(self.blames, self.runs) if self.blames else ""
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -168,7 +168,10 @@ class Findings:
 
 def blame_text(blames: Sequence[Blame], runs: int) -> str:
     """Return a text about the effect of each missing rule in `runs` repeated runs."""
-    lines = ["", f"  Played again {count_of(runs, 'time')} with the same seed and rules of newer eras added:"]
+    lines = [
+        "",
+        f"  Played again {count_of(runs, 'time')} with the same seed, each time with rules of newer eras added:",
+    ]
     alike: dict[tuple[tuple[Gap, ...], tuple[Gap, ...], bool | None], list[str]] = {}
     for blame in blames:
         alike.setdefault((blame.to_blame, blame.innocent, blame.together), []).append(blame.invariant)
@@ -179,16 +182,16 @@ def blame_text(blames: Sequence[Blame], runs: int) -> str:
 
 def _verdict(names: str, to_blame: Sequence[Gap], innocent: Sequence[Gap], together: bool | None) -> Iterator[str]:
     if to_blame:
-        yield f"    {names}: kept by {'any of these alone' if len(to_blame) > 1 else 'this alone'}"
+        yield f"    {names}: kept by {'each of these rules alone' if len(to_blame) > 1 else 'this rule alone'}"
         for gap in to_blame:
             yield from _rule(gap)
         if innocent:
-            yield from _wrapped(f"and not by {_settings(innocent)}", 6)
+            yield from _wrapped(f"but not by {_settings(innocent)}", 6)
     elif together is None:
-        yield f"    {names}: not even kept by the one rule that could, {_settings(innocent)}"
+        yield f"    {names}: not kept by the only candidate, {_settings(innocent)}"
     else:
-        how = "all of them together do" if together else "all of them together do not either"
-        yield f"    {names}: kept by none alone; {how}"
+        how = "all of them together keep it" if together else "not even by all of them together"
+        yield f"    {names}: kept by no rule alone; {how}"
         for gap in innocent:
             yield from _rule(gap)
 
@@ -210,7 +213,7 @@ def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> st
     started = next(row.event for row in rows if isinstance(row.event, RunStarted))
     dot = style.sign("dot")
     name = started.scenario if started.variant is None else f"{started.scenario}, {started.variant}"
-    headline = style.bold(f"  Why {invariant} is broken")
+    headline = style.bold(f"  Why {invariant} was broken")
     lines = ["", f"{headline}    {name} {dot} {started.profile} {dot} seed {started.seed}", ""]
     for row in rows:
         if isinstance(row.event, InvariantBroken) and row.event.invariant == invariant:
@@ -219,5 +222,5 @@ def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> st
             lines.append(f"  {sign} {row.at_us / 1_000_000:>7.3f}  {first}")
             lines += [f"{' ' * 13}{line}" for line in rest]
             if row.event.promised:
-                lines.append(f"{' ' * 13}The rules of the run promise it: this is a bug of Highwater.")
+                lines.append(f"{' ' * 13}The rules of the run promise it, so this is a bug in Highwater.")
     return "\n".join([*lines, ""])

@@ -119,7 +119,7 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
         others = [outcome for outcome in outcomes if not outcome.saved]
         remedies = {
             "Saves it": _outcomes(saving),
-            "Saves it, and loses others": _outcomes(trading),
+            "Saves it, but loses others": _outcomes(trading),
             "Does not save it": _outcomes(others),
         }
     for title, entries in remedies.items():
@@ -138,7 +138,7 @@ def _outcomes(outcomes: Sequence[RecordFate]) -> tuple[str, ...]:
 ENDS = {
     "lost": "was lost",
     "unseen": "cannot be read",
-    "duplicated": "is there twice",
+    "duplicated": "is in the log twice",
     "missing": "is missing",
     "failed": "was refused",
     "reordered": "is out of order",

@@ -66,7 +66,7 @@ class PipelineStages(Listener):
         if formed:
             yield _serializers(formed)
             queued_us = max(row.at_us + _took(row.event) for row in formed)
-        waited = "waits for its batch, and the batch for the sender"
+        waited = "waits in the batch until the sender sends it"
         yield ClientStage(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
 
     def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[ClientStage]:

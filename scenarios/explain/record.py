@@ -107,15 +107,15 @@ class _Teller(Listener):
     def finish(self) -> Explanation:
         if self.partition is None:
             names = [entry.name for entry in islice(self.ledger, 3)]
-            known = f"its records are named {', '.join(names)} and so on" if names else "it sent no records"
-            raise RecordUnknown(f"this run sent no record named {self.record}; {known}")
+            known = f"its records have names such as {', '.join(names)}" if names else "it sent no records"
+            raise RecordUnknown(f"no record of this run is named {self.record}; {known}")
         self.ledger.close()
         fate = fate_of(self.record, self.ledger) or self.transaction.fate or "kept"
         if fate not in ("lost", "missing", "unseen"):
             for moment in self.moments:
                 moment.decisive = False
             for moment, what in self.lasts_gone:
-                moment.sentence = f"{what} {self.record} is no longer in any log."
+                moment.sentence = f"{what} {self.record} was no longer in any log."
         return Explanation(
             self.record,
             self.partition,
@@ -168,8 +168,8 @@ class _Teller(Listener):
         """Return a sentence about the brokers that have the record, such as `Only b1 has it.`"""
         holders = sorted(self.holders)
         if len(holders) == 1:
-            return f"Only {holders[0]} has it."
-        return f"{listed(holders)} have it." if holders else "No broker has it."
+            return f"Only {holders[0]} had it."
+        return f"{listed(holders)} had it." if holders else "No broker had it."
 
     # ------------------------------------------------------------------------------------------- the record itself
 
@@ -238,14 +238,14 @@ class _Teller(Listener):
             stands = self.stable_offsets.get(TopicPartition(event.topic, event.partition), offset + 1)
             if stands <= offset and not self.is_held_up:
                 self.is_held_up = True
-                before = f"Readers of committed records wait before {self.record}"
-                where = f"the last stable offset of {self.partition} still stands at {stands}"
+                before = f"Consumers with read_committed waited before {self.record}"
+                where = f"the last stable offset of {self.partition} was still {stands}"
                 self._say(row, f"{before}: {where}.", table=False)
 
     @on(trace.TransactionStateChanged)
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         if self.transaction.decided(event):
-            self._say(row, f"{event.node}, the coordinator, decides: {event.full_sentence()}", table=False)
+            self._say(row, f"{event.node}, the coordinator, decided: {event.full_sentence()}", table=False)
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
@@ -262,10 +262,10 @@ class _Teller(Listener):
             return
         is_held_up = event.last_stable_offset <= offset < event.high_watermark
         if is_held_up and not self.is_held_up:
-            waits = f"Readers of committed records wait before {self.record}"
+            waits = f"Consumers with read_committed waited before {self.record}"
             self._say(row, f"{waits}: {event.full_sentence()}", table=False)
         elif self.is_held_up and not is_held_up:
-            self._say(row, f"They go on past {self.record}: {event.full_sentence()}", table=False)
+            self._say(row, f"They continued past {self.record}: {event.full_sentence()}", table=False)
         self.is_held_up = is_held_up
 
     @on(trace.LeadershipBegan)
@@ -308,10 +308,10 @@ class _Teller(Listener):
         if not any(cause in self.on_the_wire for cause in row.causes):
             return
         if self.acks == 0:
-            closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
+            closed = f"With acks=0 no response could report this, so {event.node} closed the connection."
             self._say(row, f"{event.full_sentence()} {closed}", decisive=True)
         elif self.believes == DOES_NOT_KNOW:
-            self._say(row, f"{event.full_sentence()} {event.peer} no longer waits for an answer.")
+            self._say(row, f"{event.full_sentence()} {event.peer} no longer waited for a response.")
 
     @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
@@ -343,7 +343,7 @@ class _Teller(Listener):
         if event.record == self.record:
             is_definite = event.definite and not self.was_carried_out
             self.believes = "knows that it failed" if event.definite else DOES_NOT_KNOW
-            surely = "It was never written." if is_definite else "It may be in the log all the same."
+            surely = "It was never written." if is_definite else "It may be in the log nevertheless."
             self._say(row, f"{event.full_sentence()} {surely}")
 
     @on(trace.RecordRead)
@@ -400,8 +400,8 @@ class _Teller(Listener):
             return
         copy = ""
         if list(self.holders) == [event.node]:
-            unseen = "" if self.committed_us else ", above the high watermark: no consumer has seen it"
-            only = f"The only copy of {self.record} is on its disk"
+            unseen = "" if self.committed_us else ", above the high watermark, so no consumer had read it"
+            only = f"The only copy of {self.record} was on its disk"
             copy = f" {f'No other broker has {self.record}' if event.how == 'power_off' else only}{unseen}."
         self._say(row, event.full_sentence() + copy)
 
@@ -421,10 +421,10 @@ class _Teller(Listener):
             return
         told = self._not_elected(event)
         if event.broker in self.holders:
-            self._say(row, f"{event.full_sentence()} {event.broker} has {self.record}.{told}")
+            self._say(row, f"{event.full_sentence()} {event.broker} had {self.record}.{told}")
             return
         if self.holders:
-            told = f" But {event.broker} does not have {self.record}, and its log is now the truth.{told}"
+            told = f" But {event.broker} did not have {self.record}, and from then on its log counted.{told}"
             # Of the replicas that lacked the record at its ack, the first to lead without it is the one that mattered.
             if event.broker in self.lacking_at_ack:
                 self.lacking_at_ack = (event.broker,)
@@ -441,10 +441,10 @@ class _Teller(Listener):
         live = [name for name in members if name not in fenced and name in event.candidates]
         told = ""
         if live and event.cause is ElectionCause.FIRST_LIVE:
-            comes = f"{'comes' if len(live) == 1 else 'come'} later in the order of the replicas"
-            told += f" {listed(live)}, live and in the ISR too, {comes}: {', '.join(event.candidates)}."
+            later = "came later in the order of the replicas"
+            told += f" {listed(live)}, also live and in the ISR, {later}: {', '.join(event.candidates)}."
         if fenced:
-            told += f" {listed(fenced)} {_are(fenced)} running, but fenced: the controller elects no fenced broker."
+            told += f" {listed(fenced)} {_are(fenced)} running, but fenced; the controller elects no fenced broker."
         return told
 
     @on(trace.PartitionWentOffline)
@@ -501,7 +501,7 @@ class _Teller(Listener):
     @on(trace.InvariantBroken)
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         if self.partition is not None:
-            self._say(row, f"Invariant {event.invariant} is broken: {event.full_sentence()}", table=False)
+            self._say(row, f"Invariant {event.invariant} was broken: {event.full_sentence()}", table=False)
 
     @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
@@ -522,9 +522,9 @@ class _Teller(Listener):
         """Add a sentence to the story about an event that has removed the record from a node."""
         what = event.full_sentence()
         if self.holders:
-            self._say(row, f"{what} {self.record} is gone from {event.node}. {self._only()}", decisive=decisive)
+            self._say(row, f"{what} {self.record} was gone from {event.node}. {self._only()}", decisive=decisive)
         else:
-            last = self._say(row, f"{what} {self.record} is gone everywhere.", decisive=decisive)
+            last = self._say(row, f"{what} {self.record} was gone everywhere.", decisive=decisive)
             self.lasts_gone.append((last, what))
 
     # ------------------------------------------------------------------------------------------------------ the end
@@ -544,7 +544,7 @@ class _Teller(Listener):
         stands = self.stable_offsets.get(self.partition) if self.partition is not None and self.is_held_up else None
         if stands is None:
             return "can be read"
-        return f"a reader of everything gets it: readers of committed records wait at {stands}, before it"
+        return f"can be read with read_uncommitted; read_committed consumers wait at offset {stands}, before it"
 
     def _remedies(self, fate: str) -> Remedies:
         if fate != "lost":

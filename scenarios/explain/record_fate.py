@@ -46,32 +46,34 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
     match fate:
         case "lost" if ledger.is_undone(record):
             owes = ledger.promised[record].client
-            undone = "was aborted" if record in ledger.present else "is not in the log that counts"
-            return f"{owes} has processed the input of {record}, which {undone}: no client writes it again."
+            undone = "was aborted" if record in ledger.present else "is not in the final log"
+            return f"{owes} processed the input of {record}, but {record} {undone}, and no client writes it again."
         case "lost":
-            return f"{record} was acked and is not in the log that counts."
+            return f"{record} was acked, but is not in the final log."
         case "unseen" if ledger.is_stranded(ledger.records[record]):
-            return f"{record} is at offset {where}, and the marker of its commit is gone: readers wait for it."
+            return (
+                f"{record} is at offset {where}, but its commit marker is gone: read_committed consumers wait for it."
+            )
         case "unseen":
-            return f"{record} was acked and is at offset {where}, but no consumer could read it in the end."
+            return f"{record} was acked and is at offset {where}, but at the end no consumer can read it."
         case "duplicated":
-            return f"{record} is in the log more than once: at offsets {where}."
+            return f"{record} is in the log more than once, at offsets {where}."
         case "missing":
-            return f"{record} is missing: the log that counts does not have it, and its producer was promised nothing."
+            return f"{record} is missing from the final log, but its producer got no ack."
         case "failed" if where:
-            return f"{record} was refused with a final error, and is at offset {where} all the same."
+            return f"{record} was refused with a final error, but is at offset {where}."
         case "failed":
             return f"{record} was refused with a final error, and is not in the log."
         case "deleted":
-            return f"{record} was acked, and an operator has deleted it since: it is not lost."
+            return f"{record} was acked, and an operator deleted it later, so it is not lost."
         case "expired":
-            return f"{record} was acked, and retention has taken it since: it is not lost."
+            return f"{record} was acked, and retention removed it later, so it is not lost."
         case "compacted":
-            return f"{record} was acked, and compaction has taken it since: it is not lost."
+            return f"{record} was acked, and compaction removed it later, so it is not lost."
         case "aborted" if not where:
-            return f"{record} was acked and is gone, and its transaction was aborted: it is not lost."
+            return f"{record} was acked and is gone, but its transaction was aborted, so it is not lost."
         case "reordered":
-            return f"{record} is at offset {where}, behind records that were sent after it."
+            return f"{record} is at offset {where}, after records that were sent later."
     return None
 
 
@@ -100,8 +102,8 @@ class UnreadablePositions(Listener):
         for (client, where), failed in self._stands.items():
             if where != partition or failed.offset > offset:
                 continue
-            what = "it" if failed.record == record else f"{failed.record} before it"
-            sentences.append(f"{client} cannot deserialize {what}, and stands at offset {failed.offset}.")
+            what = record if failed.record == record else f"{failed.record}, which is before {record}"
+            sentences.append(f"{client} is stuck at offset {failed.offset}, because it cannot deserialize {what}.")
         return " ".join(sentences)
 
 
@@ -189,10 +191,7 @@ class TransactionOfRecord:
             return None
         if self.fate == "open":
             return (
-                f"{record} is at offset {where}, in a transaction that is still open: a reader of everything "
-                "gets it, readers of committed records wait before it."
+                f"{record} is at offset {where}, in a transaction that is still open: it can be read with "
+                "read_uncommitted, and read_committed consumers wait before it."
             )
-        return (
-            f"{record} is at offset {where}, and its transaction was aborted: readers of committed records leave it "
-            "out."
-        )
+        return f"{record} is at offset {where}, but its transaction was aborted, so read_committed consumers skip it."

@@ -16,7 +16,7 @@ class Remedies:
 
 
 IN_THE_TRANSACTION = (
-    "sendOffsetsToTransaction (`offsets: in-transaction`): the group goes past an input together with its output"
+    "sendOffsetsToTransaction (`offsets: in-transaction`): commits the offset of an input together with its output"
 )
 """Advice for an output that was lost although its input was committed as processed."""
 
@@ -56,7 +56,7 @@ def _would(lost: LostRecord) -> Iterator[str]:
     alone = len(lost.isr_at_ack) == 1
     if lost.acks == 1 and lost.lacking_at_ack:
         other = lost.lacking_at_ack[0]
-        yield f"acks=all with min.insync.replicas=2: {other} was in sync and running, and did not have the record"
+        yield f"acks=all with min.insync.replicas=2: {other} was running and in sync, but did not have the record"
     elif lost.acks == 1 and alone:
         yield "acks=all with min.insync.replicas=2: one replica was in sync, so the record would have been refused"
     elif lost.acks == ACKS_ALL and alone and lost.min_isr_at_ack == 1:
@@ -71,15 +71,15 @@ def _would(lost: LostRecord) -> Iterator[str]:
 def _would_not(lost: LostRecord) -> Iterator[str]:
     yield "retries: the producer got its ack and had no reason to retry"
     if lost.acks == ACKS_ALL and len(lost.isr_at_ack) == 1:
-        yield "acks=all: with one replica in sync, all means one"
+        yield "acks=all: only one replica was in sync, so its ack was enough"
     if lost.elected_uncleanly_later and not lost.elected_uncleanly:
         yield "unclean.leader.election.enable=false: the record was gone before the unclean election"
     elif not lost.elected_uncleanly:
-        yield "unclean.leader.election.enable=false: no election was unclean"
+        yield "unclean.leader.election.enable=false: there was no unclean election"
     elif lost.passed_over and not any(lost.passed_over.values()):
         nodes = " or ".join(lost.passed_over)
         yield f"unclean.leader.election.enable=false: {nodes} did not come back with the record"
     if [node for node in lost.lost_on_disk if node not in lost.never_flushed]:
-        yield "log.flush.interval.messages=1: what was on the disk went with the disk"
+        yield "log.flush.interval.messages=1: flushed records were lost with the disk"
     if len(lost.never_flushed) > 1 and len(lost.never_flushed) == len(lost.isr_at_ack):
-        yield "more replicas in the same power failure: every copy lay in a page cache"
+        yield "more replicas in the same power failure: every copy was only in a page cache"

@@ -150,7 +150,7 @@ class RequestJourneys:
         if by_name is None:
             found = [row for row in self.completed if wanted in self.records_of(row)]
             if not found:
-                what = f"no completed Produce has a record `{wanted}`"
+                what = f"no completed Produce request has a record `{wanted}`"
                 raise RequestUnknown(f"{what}: name another record, or a request as CLIENT:NUMBER")
             return found
         peer, number, node = by_name[1], int(by_name[2]), by_name[3]
@@ -166,7 +166,7 @@ class RequestJourneys:
             peers = sorted({request_of(row).peer for row in self.completed})
             whose = f"requests came from {listed(peers)}" if peers else "this run has no requests"
             raise RequestUnknown(
-                f"there is no Produce or Fetch request `{wanted}`: {whose}; leave out REQUEST to list all"
+                f"there is no Produce or Fetch request `{wanted}`: {whose}; omit REQUEST to list all requests"
             )
         return found
 
@@ -179,7 +179,7 @@ class RequestJourneys:
         local_end_us = handled_us + request.local_time_us
         answered_us = local_end_us + request.remote_time_us
         sent_us = answered_us + request.response_queue_time_us
-        arrival = f"{request.request_bytes:,} bytes of {request.api} v{request.api_version} are in; the connection is"
+        arrival = f"{request.request_bytes:,} bytes of {request.api} v{request.api_version} arrived; the connection is"
         stages = [
             *self._in_the_producer(row, records),
             Stage(
@@ -189,7 +189,7 @@ class RequestJourneys:
                 f"{request.node} accepts {request.peer}: its connection {request.connection}, for network thread "
                 f"{request.processor}",
             ),
-            Stage(request.received_us, "network thread", None, f"{arrival} mute until they are answered"),
+            Stage(request.received_us, "network thread", None, f"{arrival} muted until the response"),
             Stage(request.received_us, "request queue", request.request_queue_time_us, "waits for a request handler"),
             Stage(handled_us, "handler", request.local_time_us, _local_text(request, records, appended)),
             self._purgatory(row, appended, local_end_us),
@@ -199,7 +199,7 @@ class RequestJourneys:
                 Stage(answered_us, "response queue", request.response_queue_time_us, "waits for the network thread"),
                 Stage(sent_us, "send", request.response_send_time_us, _send_text(request)),
             ]
-        total = "from the last byte in to the last byte out" if request.response_bytes else "acks=0: there is no answer"
+        total = "from the last byte received to the last byte sent" if request.response_bytes else "acks=0: no response"
         since_us = request.received_us + request.total_time_us
         stages.append(Stage(since_us, "total", request.total_time_us, total))
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
@@ -239,10 +239,10 @@ class RequestJourneys:
         request = request_of(row)
         waited_us = request.remote_time_us
         if not waited_us:
-            return Stage(since_us, "purgatory", 0, "nothing to wait for")
+            return Stage(since_us, "purgatory", 0, "does not wait")
         if request.api == "Fetch":
             happened = tuple(self._woken(row, since_us + waited_us))
-            return Stage(since_us, "purgatory", waited_us, "waits until there are fetch.min.bytes", happened)
+            return Stage(since_us, "purgatory", waited_us, "waits for fetch.min.bytes", happened)
         wanted = listed([f"{one.topic}-{one.partition} has passed {one.last_offset}" for one in appended])
         events = sorted({event for one in appended for event in self._replicated(row, one)})
         happened = tuple((at_us, text) for _, at_us, text in events)
@@ -325,7 +325,7 @@ class RequestJourneys:
             is_produce = request.api == "Produce"
             stops = () if is_produce else self._pipeline.read(request.peer, at_us)
             yield from (Stage(*stop) for stop in stops)
-            verb = "gets the answer" if is_produce else "reads"
+            verb = "gets the response" if is_produce else "reads"
             yield Stage(
                 max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}"
             )
@@ -335,9 +335,9 @@ class RequestJourneys:
 
 def _local_text(request: RequestCompleted, records: Sequence[str], appended: Sequence[trace.BatchAppended]) -> str:
     if request.api == "Fetch":
-        return "looks where in a segment the wanted records lie; reads none"
+        return "finds the position of the records in a segment; does not read them"
     if not appended:
-        return "appends nothing: the batch is refused, or is there already"
+        return "appends nothing: the batch is refused or a duplicate"
     texts = [
         f"appends to {event.topic}-{event.partition} {span_of_offsets(event.base_offset, event.last_offset)} in epoch "
         f"{event.leader_epoch}, {event.size_bytes:,} bytes"
@@ -348,11 +348,11 @@ def _local_text(request: RequestCompleted, records: Sequence[str], appended: Seq
 
 
 def _send_text(request: RequestCompleted) -> str:
-    text = f"{request.response_bytes:,} bytes leave"
+    text = f"{request.response_bytes:,} bytes are sent"
     if not request.sendfile_calls:
         return text
     calls = count_of(request.sendfile_calls, "sendfile call")
-    return f"{text}, {request.sendfile_bytes:,} of them by {calls} straight from the segment file"
+    return f"{text}, {request.sendfile_bytes:,} of them by {calls} directly from the segment file"
 
 
 # ------------------------------------------------------------------------------------------------------------- in words
@@ -400,10 +400,10 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
     """Return a table of the latest requests as text."""
     rows = requests.completed[-LISTED_MAX:]
-    head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
+    head = style.bold(f"  {len(requests.completed):,} Produce requests, and Fetch requests that found records")
     lines = ["", f"{head}    {run}"]
     if len(rows) < len(requests.completed):
-        lines.append(f"  the last {len(rows)} of them; all with --format json")
+        lines.append(f"  the last {len(rows)} of them; --format json lists all")
     table = [("done at", "request", "total", "queue", "local", "remote", "records")]
     for row in rows:
         request = request_of(row)
@@ -417,7 +417,7 @@ def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
         what = f"{sent:,} bytes by sendfile" if sent else _names(requests.records_of(row), 3)
         table.append((_clock(row.at_us), f"{request.api} {requests.name_of(row)}", total, queue, local, remote, what))
     lines += ["", *table_lines(table, right=(0, 2, 3, 4, 5))]
-    return "\n".join([*lines, "", "  highwater path RUN REQUEST shows the journey of one, for example of the last:",
+    return "\n".join([*lines, "", "  highwater path RUN REQUEST shows the stages of one request, for example the last:",
                       f"    highwater path {run.split()[0]} {_last(requests)}", ""])  # fmt: skip
 
 

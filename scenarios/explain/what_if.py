@@ -73,12 +73,12 @@ class RecordFate:
     def outcome(self) -> str:
         return {
             "kept": "acked and kept",
-            "aborted": "acked, and aborted with its transaction",
+            "aborted": "acked, but aborted with its transaction",
             "refused": "not acked: the producer got an error",
-            "unanswered": "not acked: the producer got no answer that it is written",
+            "unanswered": "not acked: the producer got no ack",
             "unseen": "acked, but no consumer can read it",
             "missing": "not acked, and missing",
-            "lost": "acked and lost all the same",
+            "lost": "acked, but lost",
         }[self.fate]
 
     @property

@@ -255,7 +255,7 @@ class Story(Listener):
 
     @on(trace.InvariantBroken)
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
-        self._write(row, f"invariant {event.invariant} is broken: {event.sentence()}")
+        self._write(row, f"invariant {event.invariant} was broken: {event.sentence()}")
 
     @on(trace.GroupMemberJoined, trace.ShareMemberJoined)
     def _member_joined(self, row: TraceRow, event: trace.GroupMemberJoined | trace.ShareMemberJoined) -> None:
@@ -312,7 +312,7 @@ class Story(Listener):
             at_us, before = decided
             ago, by = row.at_us - at_us, "" if before.node == event.node else f" by {before.node}"
             if by or before.fences or ago >= LONG_US:
-                self._say(row, event, f"; {before.state} was decided {duration(ago)} before{by}")
+                self._say(row, event, f"; {before.state} was decided {duration(ago)} earlier{by}")
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
@@ -332,8 +332,8 @@ class Story(Listener):
         if self._begun_late.get(name, (-1, ""))[0] >= marker.offset:  # Another batch of the same transaction.
             return
         self._begun_late[name] = (event.base_offset, transactional_id)
-        late = f"{event.node} appends a late batch of transactional.id {transactional_id} in {name} at"
-        held = f"the last stable offset cannot pass {event.base_offset} until a marker ends it"
+        late = f"{event.node} appended a late batch of transactional.id {transactional_id} in {name} at"
+        held = f"the last stable offset cannot pass {event.base_offset} until a marker ends the transaction"
         self._write(row, f"{late} {event.base_offset}: {after_its_end(marker)}; {held}")
 
     def _begins_at(self, name: TopicPartition, offset: int) -> str:
@@ -354,7 +354,7 @@ class Story(Listener):
             self._held[name] = (row.at_us, event)
         if since is not None and row.at_us - since[0] >= LONG_US:
             offset = since[1].last_stable_offset
-            held = f"it had stood at {offset}{self._begins_at(name, offset)} for {duration(row.at_us - since[0])}"
+            held = f"it had stayed at {offset}{self._begins_at(name, offset)} for {duration(row.at_us - since[0])}"
             self._say(row, event, f"; {held}")
 
     @on(trace.LeadershipBegan)
@@ -363,17 +363,17 @@ class Story(Listener):
         name = TopicPartition(event.topic, event.partition)
         since = self._held.pop(name, None)
         if since is not None and row.at_us - since[0] >= LONG_US:
-            stood = f"the last stable offset of {name} had stood at {since[1].last_stable_offset}"
+            stood = f"the last stable offset of {name} had stayed at {since[1].last_stable_offset}"
             self._say(row, event, f"; at {since[1].node} {stood} for {duration(row.at_us - since[0])}")
 
     @on(trace.RunFinished)
     def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         for name, (at_us, held) in self._held.items():
             if row.at_us - at_us >= LONG_US:
-                stands = f"the last stable offset of {name} still stands at {held.last_stable_offset}"
+                stands = f"the last stable offset of {name} has stayed at {held.last_stable_offset}"
                 before = self._begins_at(name, held.last_stable_offset) or ","
                 since = duration(row.at_us - at_us)
-                self._write(row, f"{stands}{before} for {since} now: readers of committed records wait there")
+                self._write(row, f"{stands}{before} for {since}; read_committed consumers wait there")
 
     def forget(self, is_gone: IsGone) -> None:
         """Drop the state of topics that are gone (see Forgetful), except lines of the story."""

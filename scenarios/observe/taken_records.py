@@ -210,8 +210,8 @@ class TransactionEnds(Listener):
 def after_its_end(marker: trace.TransactionMarkerWritten) -> str:
     """Return two clauses about a batch that was appended after `marker`, the marker of its transaction."""
     kind = "COMMIT" if marker.committed else "ABORT"
-    ended = f"the {kind} marker at {marker.offset} has ended its transaction"
-    return f"{ended}, so it begins one that no coordinator knows"
+    ended = f"the {kind} marker at {marker.offset} ended its transaction"
+    return f"{ended}, so it begins a transaction that no coordinator knows"
 
 
 class LateBatches:

@@ -359,7 +359,7 @@ class ClusterCauses:
                     holder = ""
                 return {
                     "cause": WaitCause.FOLLOWER_BEHIND, "nodes": behind, "setting": setting, "value_ms": value_ms,
-                    "holder": holder, "seen": "" if in_isr else "no longer in the ISR but until then caught up,",
+                    "holder": holder, "seen": "" if in_isr else "no longer in the ISR, but caught up until then,",
                 }  # fmt: skip
         return {}
 
@@ -396,10 +396,10 @@ class ClusterCauses:
             in_time = answer.received_us < until_us and answer.received_us + answer.total_time_us > at_us
             if in_time and answer.total_time_us >= SHORTEST_US and answer.api != "Fetch":
                 parts = {
-                    "it waited for a handler": answer.request_queue_time_us,
-                    "it was in the handler": answer.local_time_us,
-                    "it waited for others": answer.remote_time_us,
-                    "the answer waited to be sent": answer.response_queue_time_us + answer.response_send_time_us,
+                    "the request waited for a handler": answer.request_queue_time_us,
+                    "the request was in the handler": answer.local_time_us,
+                    "the request waited for other brokers": answer.remote_time_us,
+                    "the response waited to be sent": answer.response_queue_time_us + answer.response_send_time_us,
                 }
                 longest = max(parts, key=parts.__getitem__)
                 return {"cause": WaitCause.SLOW_ANSWER, "nodes": (answer.node,), "seen": f"{answer.api}: {longest}"}
@@ -549,7 +549,7 @@ class WriteCauses(ClusterCauses):
             return {}
         return {
             "cause": WaitCause.RETRY_BACKOFF, "setting": "retry.backoff.max.ms", "value_ms": most_ms,
-            "holder": self.client, "seen": "Metadata that did not name the new leader yet",
+            "holder": self.client, "seen": "Metadata without the new leader",
         }  # fmt: skip
 
 
@@ -631,7 +631,7 @@ class ReadCauses(ClusterCauses):
 
     def _of_open_transaction(self, held: Stable) -> Found:
         if held.producer_id is None:
-            return {"cause": WaitCause.FOLLOWER_BEHIND, "seen": "the end of a transaction is not replicated"}
+            return {"cause": WaitCause.FOLLOWER_BEHIND, "seen": "the end of a transaction was not replicated"}
         known = self.seen.transactions.get(held.producer_id)
         found = {"cause": WaitCause.LAST_STABLE_OFFSET, "count": held.producer_id}
         if known is None or known.state in ("Empty", "CompleteCommit", "CompleteAbort", "Dead"):

@@ -42,7 +42,7 @@ class DiskLoss(NamedTuple):
         left = f"records up to {self.end}" if self.end else "nothing"
         disks = "its disk has" if len(self.nodes) == 1 else "their disks have"
         return (
-            f"{nodes} must not lead: {disks} {left}, and the others would be cut back to that. "
+            f"{nodes} must not lead: {disks} {left}, and the other replicas would be truncated to that. "
             f"{better}: elect it (kafka-leader-election.sh --election-type unclean){gone}"
         )
 
@@ -96,20 +96,20 @@ class Stretch:
             case WaitCause.NO_LEADER if self.disk_loss is not None and self.disk_loss.is_back:
                 new = "its log directory was new to the controller when it was unfenced"
                 back = f"{listed(self.disk_loss.nodes)} {'was' if len(self.disk_loss.nodes) == 1 else 'were'} back"
-                return f"there was no leader: {back}, and not elected: {new}"
+                return f"there was no leader: {back}, but not elected, since {new}"
             case WaitCause.NO_LEADER if not self.nodes:
                 return "there was no leader: no broker was left that could be elected cleanly"
             case WaitCause.NO_LEADER:
-                return f"there was no leader: of the ISR {set_of(self.nodes)} no broker was live"
+                return f"there was no leader: no broker of the ISR {set_of(self.nodes)} was live"
             case WaitCause.LEADER_DOWN:
-                return f"the leader {nodes} {_WENT_DOWN.get(self.seen, 'was down')}, and was not replaced yet ({by})"
+                return f"the leader {nodes} {_WENT_DOWN.get(self.seen, 'was down')}, but was not replaced yet ({by})"
             case WaitCause.LEADER_STARTING:
-                return f"{nodes} was chosen as the leader and did not serve yet"
+                return f"{nodes} was elected leader, but did not serve yet"
             case WaitCause.NO_CONTROLLER:
                 return "no controller was active, so leader and ISR stayed as they were"
             case WaitCause.ISR_PENDING:
                 leader, behind = self.nodes[0], listed(self.nodes[1:])
-                return f"{leader} had proposed an ISR without {behind}, and the controller had not accepted it"
+                return f"{leader} had proposed an ISR without {behind}, but the controller had not accepted it"
             case WaitCause.MIN_ISR:
                 return f"the ISR {set_of(self.nodes)} was below min.insync.replicas={self.count}"
             case WaitCause.FOLLOWER_BEHIND:
@@ -118,14 +118,14 @@ class Stretch:
                 where = self.seen or "in the ISR,"
                 return f"{nodes}, {where} did not fetch the records ({by})"
             case WaitCause.SLOW_ANSWER:
-                return f"{nodes} took so long to answer" + (f": {self.seen}" if self.seen else "")
+                return f"{nodes} took this long to answer" + (f": {self.seen}" if self.seen else "")
             case WaitCause.LEADER_SILENT:
-                return f"the leader {nodes} ran, and no answer came from it" + (f": {self.seen}" if self.seen else "")
+                return f"the leader {nodes} was running, but did not answer" + (f": {self.seen}" if self.seen else "")
             case WaitCause.REQUEST_TIMEOUT:
-                what = f"{self.who} waited for the answer of {nodes} to {self.seen} until {by} had passed"
+                what = f"{self.who} waited for the response of {nodes} to {self.seen} until {by} had passed"
                 return f"{what}{self._meanwhile}"
             case WaitCause.NO_ANSWER:
-                return f"{self.who} waited for an answer of {nodes}, for less than {by}{self._meanwhile}"
+                return f"{self.who} waited for a response of {nodes}, for less than {by}{self._meanwhile}"
             case WaitCause.SETUP_TIMEOUT:
                 return f"{self.who} waited for a connection to {nodes} ({by}){self._meanwhile}"
             case WaitCause.RETRY_BACKOFF:
@@ -133,9 +133,9 @@ class Stretch:
                     f" after {self.seen}" if self.seen else ""
                 )
             case WaitCause.STALE_METADATA:
-                return f"{self.who} went on with {nodes} and had not learned better ({by}){self._meanwhile}"
+                return f"{self.who} still used {nodes}, as its metadata was out of date ({by}){self._meanwhile}"
             case WaitCause.THROTTLED:
-                return f"{nodes} kept {self.who} silent by its quota {self.seen}"
+                return f"{nodes} throttled {self.who} by its quota {self.seen}"
             case WaitCause.TRANSACTION:
                 return f"{self.who} waited for the coordinator of its transaction" + (
                     f": {self.seen}" if self.seen else ""
@@ -147,18 +147,18 @@ class Stretch:
             case WaitCause.LINGER:
                 return f"the batch of {self.who} waited for more records ({by})"
             case WaitCause.LAST_STABLE_OFFSET if self.setting is None:
-                open_ = f"an open transaction of producer id {self.count} held the last stable offset"
-                return f"{open_}; its coordinator knows of none, so no timeout ends it"
+                open_ = f"an open transaction of producer id {self.count} held back the last stable offset"
+                return f"{open_}; its coordinator does not know the transaction, so no timeout ends it"
             case WaitCause.LAST_STABLE_OFFSET:
-                return f"an open transaction of {self.seen} held the last stable offset ({by})"
+                return f"an open transaction of {self.seen} held back the last stable offset ({by})"
             case WaitCause.REBALANCE:
                 awaited = f" and waited for {nodes}" if self.nodes else ""
                 return f"the group {self.who} was rebalancing{awaited}" + (f" ({by})" if by else "")
             case WaitCause.MEMBER_DOWN:
                 member = f"static member {self.seen} ({nodes})" if self.seen else nodes
-                return f"{member} had the partition and did not run ({by})"
+                return f"{member} owned the partition, but was not running ({by})"
             case WaitCause.UNASSIGNED:
-                return f"no member of the group {self.who} had the partition"
+                return f"no member of the group {self.who} owned the partition"
             case _:
                 return f"the events do not show why {self.who} waited" + (f": {self.seen}" if self.seen else "")
 
@@ -166,7 +166,7 @@ class Stretch:
     def _meanwhile(self) -> str:
         if self.leader is None:
             return ""
-        was = "was in reach again" if self.leader in self.nodes else "was the leader"
+        was = "was reachable again" if self.leader in self.nodes else "was the leader"
         return f"; {self.leader} {was}"
 
     def advice(self) -> str:
@@ -184,11 +184,11 @@ class Stretch:
             case WaitCause.MIN_ISR:
                 return f"bring replicas back into the ISR: no timeout of {self.who} ends this"
             case WaitCause.LAST_STABLE_OFFSET if self.setting is None:
-                return "abort it: kafka-transactions.sh --abort"
+                return "abort it with kafka-transactions.sh --abort"
             case WaitCause.THROTTLED:
-                return f"a larger quota for {self.who}, or less traffic"
+                return f"a larger quota for {self.who}, or less traffic, would have avoided this"
             case WaitCause.LEADER_SILENT:
-                return f"no timeout of {self.who} ends this: {nodes} led"
+                return f"no timeout of {self.who} ends this, since {nodes} was the leader"
         is_much_shorter = self.length_us < (self.value_ms or 0) * 1000 // 3
         if self.setting is None or (is_much_shorter and self.cause is not WaitCause.STALE_METADATA):
             return ""

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.soak
 
 ROOT = Path(highwater.__file__).parent
 FAULTS = {
-    "test_confirmed_orders_survive_the_leader": "order-0 was acked and is not in the log that counts",
+    "test_confirmed_orders_survive_the_leader": "order-0 was acked, but is not in the final log",
     "test_reported_orders_are_there": "assert 5 == 0",
     "test_an_invoice_is_sent_once_though_its_answer_is_lost": "1 RECORD STORED TWICE: invoice-2",
     "test_every_order_is_billed_though_the_biller_crashes": "Left contains one more item: 'order-2'",

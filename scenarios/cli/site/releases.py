@@ -57,7 +57,7 @@ def outcomes_by_release(own: str, play: Callable[[str], RecordFate | None]) -> d
 
 def _words(fate: RecordFate) -> str:
     """Return an outcome as text that can be compared between releases."""
-    words = fate.outcome.removesuffix(" all the same")
+    words = fate.outcome
     return f"{words}; other records are lost" if fate.saved and fate.also_lost else words
 
 

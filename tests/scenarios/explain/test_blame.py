@@ -63,7 +63,9 @@ def test_every_gap_names_a_newer_value_that_closes_it() -> None:
         assert switch == gap.switch and not gap.concerns(V2_0.changed({switch: value}))
 
 
-@pytest.mark.parametrize(("together", "told"), [((), "all of them together do"), (("S6",), "do not either")])
+@pytest.mark.parametrize(
+    ("together", "told"), [((), "all of them together keep it"), (("S6",), "not even by all of them together")]
+)
 def test_where_no_rule_alone_would_have_kept_it_that_is_said(together: tuple[str, ...], told: str) -> None:
     suspects = [Suspects("S6", gaps(V2_0, "S6"))]
     *alone, all_of_them = (change.settings for change in additions(suspects))

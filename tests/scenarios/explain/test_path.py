@@ -144,5 +144,7 @@ def test_the_stages_inside_the_clients_are_part_of_the_journey(request):
 
 def test_explain_says_who_stands_at_a_record_and_who_does_not_come_to_it():
     rows = run_scenario(load_text(PIPELINE, "p.yaml").scenario, runs_dir=None, keep_rows=True).rows
-    assert "can be read. c1r cannot deserialize it, and stands at offset 1." in explain_record(rows, "s0").ending
+    assert (
+        "can be read. c1r is stuck at offset 1, because it cannot deserialize s0." in explain_record(rows, "s0").ending
+    )
     assert "c1r" not in explain_record(rows, "r0").ending

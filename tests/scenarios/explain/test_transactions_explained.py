@@ -29,11 +29,11 @@ def lines(rows: list[TraceRow], record: str) -> list[str]:
 
 
 DECIDED = (
-    "30.125 b2, the coordinator, decides: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
+    "30.125 b2, the coordinator, decided: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
     "open for longer than transaction.timeout.ms of 20000, so it is aborted."
 )
 WAIT = (
-    "10.007 Readers of committed records wait before r5: the last stable offset of t-0 stands at 6, where an open "
+    "10.007 Consumers with read_committed waited before r5: the last stable offset of t-0 stands at 6, where an open "
     "transaction of producer id 1 begins; the high watermark is 7."
 )
 
@@ -42,9 +42,11 @@ def test_an_aborted_record_is_in_the_log_and_left_out(held_up: list[TraceRow]) -
     told = lines(held_up, "r5")
     assert DECIDED in told and WAIT in told
     assert any("with an ABORT marker: at 14, after its first record at 6." in line for line in told)
-    assert told[-1].startswith("30.128 They go on past r5: the last stable offset of t-0 is at the high watermark 15")
+    assert told[-1].startswith(
+        "30.128 They continued past r5: the last stable offset of t-0 is at the high watermark 15"
+    )
     assert explain_record(held_up, "r5").ending == (
-        "r5 is at offset 6, and its transaction was aborted: readers of committed records leave it out."
+        "r5 is at offset 6, but its transaction was aborted, so read_committed consumers skip it."
     )
 
 
@@ -60,17 +62,17 @@ def test_the_headline_calls_a_record_safe_only_if_its_transaction_is_committed(h
 
 
 def test_a_record_behind_an_open_transaction_waits_and_a_committed_one_can_be_read(held_up: list[TraceRow]) -> None:
-    assert not any("decides" in line or "marker" in line for line in lines(held_up, "s0"))
+    assert not any("decided" in line or "marker" in line for line in lines(held_up, "s0"))
     assert explain_record(held_up, "s0").ending == "s0 is at offset 9 and can be read."
-    assert any("b2, the coordinator, decides" in line and "PrepareCommit" in line for line in lines(held_up, "r0"))
+    assert any("b2, the coordinator, decided" in line and "PrepareCommit" in line for line in lines(held_up, "r0"))
     assert explain_record(held_up, "r0").ending == "r0 is at offset 0 and can be read."
 
 
 def test_a_transaction_without_an_end_is_open(held_up: list[TraceRow]) -> None:
     before = [row for row in held_up if row.at_us < 20_000_000 or row.event.TABLE == "final_log"]
     assert explain_record(before, "r5").ending == (
-        "r5 is at offset 6, in a transaction that is still open: a reader of everything gets it, readers of committed "
-        "records wait before it."
+        "r5 is at offset 6, in a transaction that is still open: it can be read with read_uncommitted, and "
+        "read_committed consumers wait before it."
     )
 
 
@@ -87,7 +89,7 @@ def late(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[TraceRow]]) -> None:
     variant, rows = late
     told = lines(rows, "r5")
-    decided = next(place for place, line in enumerate(told) if "b2, the coordinator, decides" in line)
+    decided = next(place for place, line in enumerate(told) if "b2, the coordinator, decided" in line)
     assert "PrepareAbort" in told[decided] and told[decided].endswith("the producer aborts.")
     after = told[decided + 1 :]
     refused = {"verified": "TRANSACTION_ABORTABLE", "v2": "INVALID_PRODUCER_EPOCH"}
@@ -99,11 +101,12 @@ def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[
         marker = "in t-0 with an ABORT marker: at 10, where none was open."
         assert after[0] == f"12.108 b1 ended a transaction of producer id 0, epoch 0, {marker}"
         appended = next(line for line in after if "appended r5" in line)
-        assert "at offset 11 too late: the ABORT marker at 10 has ended its transaction" in appended
-        waits = "Readers of committed records wait before s0: the last stable offset of t-0 still stands at 11."
+        assert "at offset 11 too late: the ABORT marker at 10 ended its transaction" in appended
+        waits = "Consumers with read_committed waited before s0: the last stable offset of t-0 was still 11."
         assert any(line.endswith(waits) for line in lines(rows, "s0"))
         assert explain_record(rows, "s0").ending == (
-            "s0 is at offset 12 and a reader of everything gets it: readers of committed records wait at 11, before it."
+            "s0 is at offset 12 and can be read with read_uncommitted; read_committed consumers wait at offset 11, "
+            "before it."
         )
 
 
@@ -113,5 +116,5 @@ def test_a_record_of_a_deleted_topic_is_gone_though_the_topic_is_made_again(tmp_
     assert run_dir is not None
     rows = list(read_rows(Path(run_dir) / "trace"))
     told = lines(rows, "r0")
-    assert told[-1].endswith("deleted its log of t-0: the topic was deleted. r0 is no longer in any log.")
-    assert explain_record(rows, "r0").ending == "r0 was acked, and an operator has deleted it since: it is not lost."
+    assert told[-1].endswith("deleted its log of t-0: the topic was deleted. r0 was no longer in any log.")
+    assert explain_record(rows, "r0").ending == "r0 was acked, and an operator deleted it later, so it is not lost."

@@ -123,7 +123,7 @@ def test_outcomes_are_kept_for_the_page_of_the_same_trace_only(tmp_path: Path) -
     assert list(found) == ["r1", "r2"]
     assert found["r1"] == (
         KeptOutcome("acks=all", True, "acked and kept"),
-        KeptOutcome("replicas", False, "acked and lost all the same"),
+        KeptOutcome("replicas", False, "acked, but lost"),
     )
     assert kept_outcomes(tmp_path, "two") == {}
     keep_outcomes(tmp_path, "two", {"r3": [fate_of("r3", "acks=all", "kept")]})

@@ -513,7 +513,7 @@ def test_what_a_deposed_leader_acks_is_gone_at_once() -> None:
     assert gone(world) == {}
     written(world, client, 1, "b", epoch=0)
     assert gone(world) == {T0: 1}
-    assert [line.text for line in world.said] == ["b1 acked b of t-0, which it leads no longer: it is gone"]
+    assert [line.text for line in world.said] == ["b1 acked b of t-0, but is no longer the leader: b is gone"]
 
 
 def test_an_answer_that_comes_late_is_no_loss_where_the_new_leader_has_the_record() -> None:
@@ -537,7 +537,7 @@ def test_a_longer_log_of_an_older_epoch_hides_no_loss_and_brings_back_its_own_re
     world.leads("b1", end=3, epoch=2)
     assert list(world.losses.gone[T0]) == ["d", "e"]
     assert [line.text for line in world.said][1:] == [
-        "the new leader b1 has 2 acked records of t-0: b, c, which are not gone",
+        "the new leader b1 has 2 acked records of t-0: b, c; not gone",
         "the new leader b1 does not have 2 acked records of t-0: d, e",
     ]
 
@@ -551,4 +551,4 @@ def test_a_record_that_is_acked_again_is_not_gone() -> None:
     assert gone(world) == {T0: 1}
     written(world, world.connects(node="b2"), 0, "a", epoch=1, idempotent=(7, 0, 0))
     assert gone(world) == {}
-    assert world.said[-1].text == "b2 acked a of t-0 again: it is not gone"
+    assert world.said[-1].text == "b2 acked a of t-0 again: a is not gone"

@@ -25,27 +25,27 @@ from scenarios.run.runner import run_scenario
         (
             "txn-reader-held-up",
             [
-                "the last stable offset of t-0 is at the high watermark 15 again; it had stood at 6 for 20.1 s",
+                "the last stable offset of t-0 is at the high watermark 15 again; it had stayed at 6 for 20.1 s",
                 "transactional.id orders is CompleteAbort (producer id 1, epoch 2): every partition of the "
-                "transaction has its marker; PrepareAbort was decided 6 ms before",
+                "transaction has its marker; PrepareAbort was decided 6 ms earlier",
             ],
         ),
         (
             "txn-coordinator-dies",
             [
-                "the last stable offset of t-0 is at the high watermark 6 again; it had stood at 0 for 10.7 s",
+                "the last stable offset of t-0 is at the high watermark 6 again; it had stayed at 0 for 10.7 s",
                 "transactional.id orders is CompleteCommit (producer id 0, epoch 1): every partition of the "
-                "transaction has its marker; PrepareCommit was decided 10.7 s before by b2",
+                "transaction has its marker; PrepareCommit was decided 10.7 s earlier by b2",
             ],
         ),
         (
             "txn-hanging",
             [
-                "b1 appends a late batch of transactional.id orders in t-0 at 11: the ABORT marker at 10 has ended its "
-                "transaction, so it begins one that no coordinator knows; the last stable offset cannot pass 11 until "
-                "a marker ends it",
-                "the last stable offset of t-0 still stands at 11, before the late batch of orders, for 40 s now: "
-                "readers of committed records wait there",
+                "b1 appended a late batch of transactional.id orders in t-0 at 11: the ABORT marker at 10 ended its "
+                "transaction, so it begins a transaction that no coordinator knows; the last stable offset cannot pass "
+                "11 until a marker ends the transaction",
+                "the last stable offset of t-0 has stayed at 11, before the late batch of orders, for 40 s; "
+                "read_committed consumers wait there",
             ],
         ),
         ("txn-aborted-seen", []),
@@ -77,7 +77,7 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
     script.at(60).emit(t.RunFinished(lasted_us=0))
     told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
     leads = "b1 leads t-0 in epoch 1, which starts at 0; its high watermark is 4"
-    assert told[0] == f"{leads}; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
+    assert told[0] == f"{leads}; at b1 the last stable offset of t-0 had stayed at 0 for 19 s"
     assert bool(told[1:]) is is_said_to_stand
 
 

@@ -39,7 +39,7 @@ def test_if_the_ends_lose_the_record_as_well_no_others_are_played(own: str) -> N
     assert list(found) == sorted({ERAS[0], own, ERAS[-1]}, key=ERAS.index)
     (row,) = release_rows(found)
     assert row["played"] == [era.removeprefix("kafka-") for era in found]
-    assert (row["outcome"], row["saved"]) == ("acked and lost", False)
+    assert (row["outcome"], row["saved"]) == ("acked, but lost", False)
 
 
 @pytest.mark.parametrize("changed", ERAS[1:])
@@ -48,7 +48,7 @@ def test_a_change_is_between_neighbours(own: str, changed: str) -> None:
     found = outcomes(own, {"kafka-0.8": fate("lost"), changed: fate("kept")})
     assert {changed, ERAS[ERAS.index(changed) - 1]} <= set(found)
     assert [one.saved for one in found.values()] == [ERAS.index(era) >= ERAS.index(changed) for era in found]
-    assert [row["outcome"] for row in release_rows(found)] == ["acked and lost", "acked and kept"]
+    assert [row["outcome"] for row in release_rows(found)] == ["acked, but lost", "acked and kept"]
     assert len(found) <= 7 or found[own].saved
 
 
@@ -71,7 +71,7 @@ def test_a_record_kept_at_the_price_of_others_is_another_outcome() -> None:
     assert [row["outcome"] for row in release_rows(found)] == [
         "acked and kept; other records are lost",
         "acked and kept",
-        "acked and lost",
+        "acked, but lost",
     ]
 
 

@@ -437,7 +437,7 @@ def test_why_shows_what_other_runs_found_and_partitions_show_every_broker(browse
         assert [word for word in words if word.strip()] == [
             "Played again 2 times with the same seed, one thing changed each time.",
             "✓ Saves it", "<b>acks</b>", "acked and kept",
-            "✕ Does not save it", "replication factor 4", "acked and lost all the same",
+            "✕ Does not save it", "replication factor 4", "acked, but lost",
         ]  # fmt: skip
         shown.page.evaluate("document.activeElement.blur()")
         shown.press("o", "Home")
