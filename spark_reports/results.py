@@ -72,7 +72,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "told": ResultColumn(_TEXT, "what the producer learned: acked, failed (certainly not written) or unknown"),
     "told_us": ResultColumn(_INT, "time at which the producer learned the result: acked, handed over or failed"),
     "told_seq": ResultColumn(_INT, "seq of the event at told_us"),
-    "handed_over": ResultColumn(_FLAG, "True if a record with acks=0 was handed to the socket, which promises nothing"),
+    "handed_over": ResultColumn(_FLAG, "with acks=0: handed to the socket, which promises nothing"),
     "acked_us": ResultColumn(_INT, "time at which the producer learned of the ack"),
     "acked_seq": ResultColumn(_INT, "seq of the ack"),
     "acked_by": ResultColumn(_TEXT, "broker that acked the record"),

@@ -83,7 +83,9 @@ def _password(name: str, file: Path) -> str:
     try:
         mode = file.stat().st_mode
         if stat.S_ISREG(mode) and mode & OTHERS:
-            raise AccessRefused(f"--user {name}: other users may open {file}, which has a password: chmod 600 {file}")
+            raise AccessRefused(
+                f"--user {name}: other users may open {file}, which has a password; run chmod 600 {file}"
+            )
         with file.open("rb") as opened:
             data = opened.read(PASSWORD_BYTES_MAX + 1)
         password, *rest = data.decode("utf-8").splitlines() or [""]
@@ -132,7 +134,7 @@ def listeners_of(
     """
     if wishes and in_zookeeper_era:
         raise AccessRefused(
-            "--listener adds a second listener, but brokers of releases before 3.3 have one; choose a later --profile"
+            "--listener adds a second listener, but brokers before 3.3 have only one here; choose a later --profile"
         )
     taken = {first.protocol: range(first_port, first_port + len(brokers))}
     listeners = []
@@ -188,7 +190,7 @@ def advertising(
         if name not in ports:
             raise AccessRefused(f"--advertise {wish}: there is no listener {name}; choose one of {', '.join(ports)}")
         if name in told:
-            raise AccessRefused(f"--advertise {wish}: the listener {name} has two --advertise options; give only one")
+            raise AccessRefused(f"--advertise {wish}: the listener {name} has two --advertise options; use only one")
         first = port or ports[name]
         if first + len(brokers) - 1 > PORT_MAX:
             raise AccessRefused(f"--advertise {wish}: {_too_high(range(first, first + len(brokers)))}")

@@ -152,7 +152,9 @@ def find_cluster(record: Path | None, default: Path) -> Serving:
         raise NoCluster("no cluster is running", start)
     if len(running) > 1:
         places = ", ".join(serving.record for serving in running)
-        raise NoCluster(f"{len(running)} clusters are running, in {places}", f"say which: --record {running[0].record}")
+        raise NoCluster(
+            f"{len(running)} clusters are running, in {places}", f"choose one: --record {running[0].record}"
+        )
     return running[0]
 
 
@@ -200,7 +202,7 @@ def ask(serving: Serving, request: dict[str, Any]) -> dict[str, Any]:
     data = json.dumps(request).encode()
     if len(data) > REQUEST_BYTES_MAX:
         raise NoCluster(
-            f"the request has {len(data):,} bytes; at most {REQUEST_BYTES_MAX:,} are allowed", "give a shorter step"
+            f"the request has {len(data):,} bytes; at most {REQUEST_BYTES_MAX:,} are allowed", "write a shorter step"
         )
     answer = bytearray()
     try:
@@ -217,6 +219,6 @@ def ask(serving: Serving, request: dict[str, Any]) -> dict[str, Any]:
         ) from error
     if not isinstance(found, dict):
         raise NoCluster(
-            f"process {serving.pid} sent an invalid answer", "check that it is the same version of highwater"
+            f"process {serving.pid} sent an invalid answer", "check that it has the same version of highwater"
         )
     return found

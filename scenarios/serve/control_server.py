@@ -112,7 +112,7 @@ class ControlServer:
                 if len(data) > REQUEST_BYTES_MAX:
                     return _failed("request", f"more than {REQUEST_BYTES_MAX:,} bytes")
         if patience.cancelled_caught:
-            return _failed("request", f"it was not complete within {ASK_WITHIN_S:g} s")
+            return _failed("request", f"not complete within {ASK_WITHIN_S:g} s")
         if not data:
             return None
         try:
@@ -133,7 +133,7 @@ class ControlServer:
             raise BadRequest("not JSON") from None
         run = self._run
         if not run.is_ready.is_set():
-            return _failed("moment", "the brokers are still coming up")
+            return _failed("moment", "the brokers are still starting; try again")
         match request:
             case {"list": True}:
                 self._time.enter()
@@ -192,7 +192,7 @@ class ControlServer:
         with trio.move_on_after(DONE_WITHIN_S):
             await done.wait()
         if not said:
-            return _failed("moment", f"not done within {DONE_WITHIN_S:g} s; it may still be")
+            return _failed("moment", f"not done within {DONE_WITHIN_S:g} s; it may still be done later")
         sentence, held = said[0]
         return {"ok": True, "what": sentence} if held else _failed("moment", sentence)
 
@@ -244,7 +244,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     node = parse(text, source, problems)
     if not isinstance(node, yaml_source.Mapping):
         if not problems.found:
-            title = "a step is a mapping such as {kill: b1}"
+            title = "a step must be a mapping such as {kill: b1}"
             problems.add(Diagnostic(code="E111", title=title, place=Place(source, 0, 0)))
         return None
     scope = _scope_of(run, Reader(problems))
@@ -316,7 +316,7 @@ def _condition(text: str, run: ScenarioRun) -> dict[str, Any]:
     if not text.lstrip().startswith("{"):
         raise BadRequest(
             f"`{text}` is not a condition: write isr(orders-0) == 3 (or leader, epoch, elr, hw, leo), or a state as "
-            "`when` takes it, such as {b1: {running: true}}"
+            "in `when`, such as {b1: {running: true}}"
         )
     problems = Problems()
     source = SourceText.of("the condition", text)
@@ -355,7 +355,7 @@ def _comparison(view: ClusterView, field: str, name: str, sign: str, wanted: str
         return {**said, "holds": COMPARE[sign](number, int(wanted))}
     if sign not in ("==", "!=") or field not in ("leader", "isr", "elr"):
         raise BadRequest(
-            f"{field} is compared with a number" + (", or by == and !=" if field in ("isr", "elr") else "")
+            f"compare {field} with a number" + (", or with brokers by == or !=" if field in ("isr", "elr") else "")
         )
     names = {one.strip() for one in wanted.strip("{}[]").split(",")} - {"", "none"}
     there = {*found} if isinstance(found, tuple) else {found} - {"none"}

@@ -96,7 +96,7 @@ class Door:
         if request.method != b"GET" and not is_post:
             return 405, "only GET"
         if not is_post and any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers):
-            return 400, "a request here has no body"
+            return 400, "a request to this page must have no body"
         hosts = [f"{name}:{self.port}".encode() for name in self.names]
         if [value for name, value in request.headers if name == b"host"] not in ([host] for host in hosts):
             return 421, "not the host of this page"
@@ -112,7 +112,7 @@ class Door:
         if not (hmac.compare_digest(token, self.token.encode()) or may_watch) or rest not in known:
             return 404, "nothing here"
         if is_post:
-            return (403, "this address is for watching") if may_watch else (200, rest.decode())
+            return (403, "this address is read-only") if may_watch else (200, rest.decode())
         return 200, FEED if rest else WATCH if may_watch else HTML
 
 

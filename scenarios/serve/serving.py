@@ -51,9 +51,9 @@ PARENT_S = 0.2
 FOREVER_US = 365 * 86_400 * 1_000_000
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
-OVER = "the time of --for is up; judging the run (Ctrl-C gives up on the verdict)"
-GIVEN_UP = "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in"
+STOPPING = "stopping the cluster and judging the run (Ctrl-C again skips the verdict)"
+OVER = "the time of --for is over; judging the run (Ctrl-C skips the verdict)"
+GIVEN_UP = "no verdict. The trace until the cluster stopped and the brokers' logs are kept in"
 
 Say = Callable[[str], None]
 
@@ -79,9 +79,9 @@ class TopicWish:
         if not name or len(numbers) > 2:
             raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
         if why := why_no_topic(name):
-            raise ValueError(f"a topic cannot be called `{name[:80]}`: {why}")
+            raise ValueError(f"`{name[:80]}` cannot be the name of a topic: {why}")
         if not all(re.fullmatch(r"[1-9]\d{0,3}", number) for number in numbers):
-            raise ValueError(f"`{text}`: partitions and replication factor are numbers from 1 to 9999")
+            raise ValueError(f"`{text}`: partitions and replication factor must be numbers from 1 to 9999")
         partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])
         if factor > brokers:
             raise ValueError(
@@ -424,12 +424,12 @@ def ready_lines(
     lines += [*own_plan(scenario), "", f"  bootstrap.servers={bootstrap}"]
     first, security = cluster.bootstrap[0], cluster.fabric.security
     if security.advertised:
-        lines.append(f"    clients are sent to {_addresses(security.advertised.values())}")
+        lines.append(f"    brokers advertise {_addresses(security.advertised.values())}")
     for listener in security.listeners:
         others = _addresses((first[0], port) for port in listener.ports.values())
         lines.append(f"  listener {listener.name}, {listener.protocol}: bootstrap.servers={others}")
         if listener.advertised:
-            lines.append(f"    clients are sent to {_addresses(listener.advertised.values())}")
+            lines.append(f"    brokers advertise {_addresses(listener.advertised.values())}")
     settings = client_settings(security)
     at = f"{'-F kcat.conf ' if settings else ''}-b {first[0]}:{first[1]}"
     lines.append(f"    kcat {at} -L")
@@ -438,13 +438,13 @@ def ready_lines(
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
     if settings:
         lines += [
-            "  settings that clients need (kcat: in a file kcat.conf):",
+            "  settings that clients need (kcat reads them from kcat.conf):",
             *(f"    {setting}" for setting in settings),
         ]
     if (super_users := security.super_users) is not None:
         named = " and ".join(user.removeprefix("User:") for user in super_users)
-        exempt = f"{named} may do everything" if named else "all users may do what no rule is about"
-        lines.append(f"  rules say who may do what (kafka-acls); {exempt}")
+        exempt = f"{named} may do everything" if named else "all users have access to resources without ACLs"
+        lines.append(f"  ACLs restrict users (kafka-acls); {exempt}")
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",
@@ -453,8 +453,10 @@ def ready_lines(
         lines.append(f"  see it:    {page_address}")
     if metrics is not None:
         lines.append(f"  metrics:   {metrics.address}")
-    ends = "Ctrl-C stops" if lasts_s is None else f"The end of {duration(round(lasts_s * 1e6))} or Ctrl-C stops"
-    return [*lines, "", f"  {ends} the cluster and keeps the run.", ""]
+    ends = "Ctrl-C stops the cluster and keeps the run."
+    if lasts_s is not None:
+        ends = f"The cluster stops after {duration(round(lasts_s * 1e6))} or on Ctrl-C, and its run is kept."
+    return [*lines, "", f"  {ends}", ""]
 
 
 def own_plan(scenario: Scenario) -> list[str]:
@@ -467,10 +469,10 @@ def own_plan(scenario: Scenario) -> list[str]:
             parts[0] += f" until {duration(max(map(_over_us, timed)))}"
         if waiting := len(steps) - len(timed):
             which = f"{waiting} of them " if timed else ""
-            parts[0] += f", {which}when {'its state comes' if waiting == 1 else 'their states come'}"
+            parts[0] += f", {which}when {'its condition is true' if waiting == 1 else 'their conditions are true'}"
     if names := list(scenario.workloads):
         noun, verb = ("workload", "runs") if len(names) == 1 else ("workloads", "run")
-        parts.append(f"{noun} {', '.join(names)} {verb} beside your clients")
+        parts.append(f"{noun} {', '.join(names)} {verb} alongside your clients")
     return [f"  {'; '.join(parts)}"] if parts else []
 
 

@@ -27,8 +27,8 @@ Change = Literal["made", "grown", "deleted"]
 
 
 _GONE_WITH = {
-    OFFSETS_TOPIC: "; the offsets of all groups went with it",
-    TRANSACTIONS_TOPIC: "; the state of all transactions went with it",
+    OFFSETS_TOPIC: "; the offsets of all groups were deleted with it",
+    TRANSACTIONS_TOPIC: "; the state of all transactions was deleted with it",
 }
 
 
@@ -141,13 +141,13 @@ def _text(burst: _Burst) -> str:
     if burst.change == "deleted":
         if count == 1:
             return f"{burst.deletion}{_GONE_WITH.get(next(iter(burst.topics)), '')}"
-        return f"{count:,} topics are deleted, with all their records: {names}"
+        return f"{count:,} topics were deleted with all their records: {names}"
     partitions = count_of(len(created), "partition")
     if count > 1:
         if burst.change == "made":
-            return f"{count:,} topics are made: {names}; {partitions}"
-        return f"{count:,} topics have grown by {partitions}: {names}"
-    begins = f"topic {names} is made:" if burst.change == "made" else f"topic {names} has grown by"
+            return f"{count:,} topics were created: {names}; {partitions}"
+        return f"{count:,} topics got {count_of(len(created), 'more partition')}: {names}"
+    begins = f"topic {names} was created:" if burst.change == "made" else f"topic {names} was extended by"
     return f"{begins} {partitions}, RF {len(created[0].replicas)}; {_leaders(created)}"
 
 

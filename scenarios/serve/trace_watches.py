@@ -65,11 +65,11 @@ class JudgingProgress(Listener):
     @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         self._found += len(event.records)
-        self._show(min(self._found / max(self._all, 1), 1), f"{self._found} records of the logs read")
+        self._show(min(self._found / max(self._all, 1), 1), f"reading the logs: {self._found:,} records")
 
     @on(trace.RunFinished)
     def _finished(self, row: TraceRow, event: trace.RunFinished) -> None:
-        self._show(1, "comparing the logs with the answers")
+        self._show(1, "comparing the logs with the acks")
 
     def _show(self, fraction: float, what: str) -> None:
         if self._line is not None:
@@ -112,13 +112,15 @@ class LossWatch(Listener):
         starts = self._starts.get(partition, ())
         if epoch != NO_EPOCH and any(later > epoch and start <= event.offset for later, start in starts):
             self.gone.setdefault(partition, {})[event.record] = event.offset, epoch
-            text = f"{event.peer} acked {event.record} of {partition}, which it leads no longer: it is gone"
+            text = (
+                f"{event.peer} acked {event.record} of {partition}, but is no longer the leader: {event.record} is gone"
+            )
             self._say_line(StoryLine(row.at_us, "lost", text))
             return
         self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((event.offset, event.record, epoch))
         if event.record in self.gone.get(partition, ()):
             self._take_back(partition, [event.record])
-            text = f"{event.peer} acked {event.record} of {partition} again: it is not gone"
+            text = f"{event.peer} acked {event.record} of {partition} again: {event.record} is not gone"
             self._say_line(StoryLine(row.at_us, "note", text))
 
     @on(trace.TopicDeleted)
@@ -167,7 +169,7 @@ class LossWatch(Listener):
                 self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((offset, record, epoch))
         if found:
             self._take_back(partition, found)
-            text = f"the new leader {event.node} has {_named(found, partition)}, which are not gone"
+            text = f"the new leader {event.node} has {_named(found, partition)}; not gone"
             self._say_line(StoryLine(row.at_us, "note", text))
 
     def _take_back(self, partition: TopicPartition, records: Sequence[str]) -> None:
@@ -218,7 +220,9 @@ class LineWriter:
     def _say(self, lines: list[StoryLine], left_out: int) -> None:
         if left_out:
             self._say_line(
-                StoryLine(lines[0].at_us, "note", f"left out: {count_of(left_out, 'line')} that no reader took")
+                StoryLine(
+                    lines[0].at_us, "note", f"{count_of(left_out, 'line')} left out, because the output was not read"
+                )
             )
         for line in lines:
             self._say_line(line)

@@ -122,7 +122,7 @@ def mermaid(tape: Tape) -> str:
             steps.append(f"    {_alias(tape.node[sender])}->>{_alias(node)}: {said}")
     if len(steps) > MERMAID_LINES_MAX:
         half, over = MERMAID_LINES_MAX // 2, len(steps) - MERMAID_LINES_MAX
-        note = f"    Note over {_alias(0)}: {over:,} steps are left out here"
+        note = f"    Note over {_alias(0)}: {over:,} steps omitted here"
         steps = [*steps[:half], note, *steps[-half:]]
     shown = [f"    participant {_alias(place)} as {_plain(name)}" for place, name in enumerate(nodes)]
     return "\n".join(["sequenceDiagram", *shown, *steps, ""])

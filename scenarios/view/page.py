@@ -123,12 +123,12 @@ def difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
     is_real, was_real = (bool(one.document["head"]["sampled"]) for one in (run, first))
     if is_real != was_real:
         # Events of real Kafka come from samples and have times of the wall clock, so no two events are equal.
-        nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
+        nodes = {True: "the nodes are Apache Kafka", False: "the nodes are simulated by Highwater"}
         return [0, nodes[is_real], nodes[was_real]]
     found = None if run is first else first_difference(first.rows, run.rows)
     if found is None:
         return None
-    there, here = (sentence or "the run has ended" for sentence in found.sentences)
+    there, here = (sentence or "the run ended" for sentence in found.sentences)
     times = [at_us for at_us in found.at_us if at_us is not None]
     if there == here and len(set(times)) > 1:
         there, here = (f"at {seconds(at_us)}, {there}" for at_us in times)

@@ -304,16 +304,16 @@ class _Asker(_Questions):
         """
         event = row.event
         assert isinstance(event, trace.LogTruncated | trace.BatchAppended)
-        words = {end: f"it cuts its log back to {end}" for end in sorted(cuts - {before})} | {
-            before: f"it keeps all {before}"
+        words = {end: f"it truncates its log to {end}" for end in sorted(cuts - {before})} | {
+            before: f"it keeps its log up to {before}"
         }
         name = f"{event.topic}-{event.partition}"
-        ask = f"{event.node} follows in epoch {epoch}, with LEO {before}. What happens to its log of {name}?"
+        ask = f"{event.node} becomes a follower in epoch {epoch}, with LEO {before}. What happens to its log of {name}?"
         self._ask(row, ask, list(words.values()), words[after], event.sentence())
 
 
 LAGS = ((10_000, "within 10 ms"), (100_000, "within 100 ms"), (1_000_000, "within a second"))
-LATER = "later than that"
+LATER = "later than a second"
 
 
 class _Everyday(_Questions):
@@ -346,7 +346,8 @@ class _Everyday(_Questions):
         to_come = self.plan.still_to_come(place, row.at_us, self.tape.end_us)
         if to_come is not None and len(to_come) <= STEPS_TOLD_MAX:
             found = _fate(AnswerFromTrace("fate", event.record), (), self._summary)
-            ask = f"{event.client} is about to send {event.record} with acks={_acks(event.acks)}. What becomes of it?"
+            about = f"{event.client} is about to send {event.record} with acks={_acks(event.acks)}."
+            ask = f"{about} What happens to {event.record}?"
             self._put(place, _with_steps(ask, to_come), found, len(self.tape) - 1, self._place_of(row))
 
     @on(trace.IsrCommitted)
@@ -360,7 +361,7 @@ class _Everyday(_Questions):
         fewer = [tuple(node for node in before if node != one) for one in before if one != leader]
         more = [(*before, one) for one in assigned if one not in before]
         options = sorted(", ".join(sorted(isr)) for isr in (after, *fewer, *more))
-        ask = f"The ISR of {name} is {{{', '.join(before)}}}. It is about to change. Which brokers are in it then?"
+        ask = f"The ISR of {name} is {{{', '.join(before)}}}. It is about to change. Which brokers does it have then?"
         self._ask(row, ask, options, ", ".join(sorted(after)), row.event.sentence())
 
     @on(trace.HighWatermarkAdvanced)
@@ -408,7 +409,7 @@ def _all_but(gone: Sequence[str], count: int) -> str:
 
 
 def _with_steps(ask: str, to_come: Sequence[str]) -> str:
-    return f"{ask} Still to come: {'; '.join(to_come)}." if to_come else ask
+    return f"{ask} Next steps: {'; '.join(to_come)}." if to_come else ask
 
 
 # -------------------------------------------------------------------------------------------- questions of the scenario
@@ -418,9 +419,9 @@ def _with_steps(ask: str, to_come: Sequence[str]) -> str:
 NONE = "none"
 _FATES = {
     (True, True): "it is acked, and in the log at the end",
-    (True, False): "it is acked, and lost",
-    (False, True): "it is not acked, and in the log all the same",
-    (False, False): "it is not acked, and not in the log",
+    (True, False): "it is acked, but lost",
+    (False, True): "it is not acked, but in the log at the end",
+    (False, False): "it is not acked, and not in the log at the end",
 }
 """Sentences about the fate of a record, by (acked, in the log at the end)."""
 
@@ -476,7 +477,7 @@ def _leader(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[s
     if found is None:
         return None
     options = list(dict.fromkeys([*assigned, NONE, found]))
-    return options, found, f"{_moment(asked)} the leader of {asked.of} is: {found}"
+    return options, found, f"{_moment(asked)} the leader of {asked.of} is {found}"
 
 
 def _isr(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:
@@ -488,7 +489,7 @@ def _isr(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str,
         found = text if counts else found
     if found is None:
         return None
-    return sorted(options, key=lambda text: (-text.count(","), text)), found, f"{_moment(asked)} the ISR is: {found}"
+    return sorted(options, key=lambda text: (-text.count(","), text)), found, f"{_moment(asked)} the ISR is {found}"
 
 
 def _hw(asked: AnswerFromTrace, rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> Answered | None:

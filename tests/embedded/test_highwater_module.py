@@ -67,7 +67,7 @@ def test_a_leader_dies_with_what_it_alone_has_acked(tmp_path: Path) -> None:
         assert "held back" in kafka.fault("hold b1-b2 Fetch")
         kafka.fault({"hold": {"from": "b1", "to": "b3", "api": "Fetch"}})
         send(kafka.bootstrap_servers, "orders", 5, acks=1)
-        assert kafka.fault("kill leader(orders-0)") == "b1 is killed"
+        assert kafka.fault("kill leader(orders-0)") == "b1 was killed"
         kafka.wait_until("leader(orders-0) != b1")
         kafka.wait_until({"b1": {"running": False}})
         with pytest.raises(highwater.HighwaterError, match="until the cluster has stopped"):
@@ -129,7 +129,7 @@ def test_a_run_is_kept_where_the_block_failed(tmp_path: Path) -> None:
     [
         ("kil b1", "did you mean `kill`?"),
         ("kill b9", "there are b1, c1"),
-        ("start b1", "b1 is running already"),
+        ("start b1", "b1 is already running"),
         ({"cut": 3}, "must be a mapping"),
         ("end nothing", "no fault named nothing is in force"),
         ("pause b1 --for soon", "soon"),
@@ -149,8 +149,8 @@ def test_a_step_that_cannot_be_done_raises_the_text_of_the_command(
     ("condition", "said"),
     [
         ("isr(orders-0) = 3", "is not a condition: write isr(orders-0) == 3"),
-        ("hw(orders-0) == b1", "hw is compared with a number"),
-        ("isr(orders-0) > b1", "isr is compared with a number, or by =="),
+        ("hw(orders-0) == b1", "compare hw with a number"),
+        ("isr(orders-0) > b1", "compare isr with a number, or with brokers by =="),
         ("hw(orders) > 3", "orders"),
         ({"nope": 3}, "unknown broker `nope`"),
         ("{", "error"),

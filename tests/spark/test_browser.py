@@ -170,7 +170,7 @@ def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
         )
         assert scrolled <= room < width and shown.page.evaluate(wide) > 0.95 * room
         assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert "gone if it died then" in re.sub(r"\s+", " ", shown.page.evaluate(titles))
+        assert "lost if the leader died" in re.sub(r"\s+", " ", shown.page.evaluate(titles))
 
 
 @pytest.mark.soak

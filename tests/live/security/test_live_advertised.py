@@ -111,7 +111,7 @@ def test_brokers_find_each_other_where_nobody_finds_what_they_advertise(tmp_path
         ]
         assert sorted(cluster.topics["t"].partitions[0].isrs) == [1, 2, 3]
         assert any(
-            line.strip() == f"clients are sent to {','.join(f'{NOWHERE}:{port}' for port in ports)}"
+            line.strip() == f"brokers advertise {','.join(f'{NOWHERE}:{port}' for port in ports)}"
             for line in served.ready
         )
         served.stop()

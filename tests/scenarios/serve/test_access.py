@@ -51,7 +51,7 @@ def test_a_file_that_holds_no_password_is_refused(tmp_path, content, told):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
 def test_a_file_that_others_may_open_is_refused_with_the_way_out(tmp_path, mode):
     path = file(tmp_path, b"a secret", mode)
-    with pytest.raises(AccessRefused, match=f"other users may open {path}, which has a password: chmod 600 {path}"):
+    with pytest.raises(AccessRefused, match=f"other users may open {path}, which has a password; run chmod 600 {path}"):
         passwords_of([f"alice:{path}"])
 
 

@@ -44,14 +44,14 @@ class Cluster:
 def test_a_topic_is_told_with_its_sizes_and_leaders() -> None:
     cluster = Cluster()
     cluster.make("one", ["b2"], at_us=3)
-    assert cluster.news.among([], 5) == [StoryLine(3, "note", "topic one is made: 1 partition, RF 2; b2 leads")]
+    assert cluster.news.among([], 5) == [StoryLine(3, "note", "topic one was created: 1 partition, RF 2; b2 leads")]
     assert cluster.said(6) == []
     cluster.make("three", ["b2", "b1", "b2"], at_us=2_000_000)
     assert cluster.said(2_000_000) == [
-        "topic three is made: 3 partitions, RF 2; b1 leads three-1; b2 leads three-0, three-2"
+        "topic three was created: 3 partitions, RF 2; b1 leads three-1; b2 leads three-0, three-2"
     ]
     cluster.make("one", ["b3"], first=1, at_us=4_000_000)
-    assert cluster.said(4_000_000) == ["topic one has grown by 1 partition, RF 2; b3 leads"]
+    assert cluster.said(4_000_000) == ["topic one was extended by 1 partition, RF 2; b3 leads"]
 
 
 def test_a_thousand_topics_are_a_line_each_second() -> None:
@@ -61,14 +61,14 @@ def test_a_thousand_topics_are_a_line_each_second() -> None:
     for number in range(500):
         cluster.make(f"t{number}", ["b1", "b2"], at_us=1_000 * number)
         assert cluster.said(1_000 * number) == []
-    assert cluster.said(1_000_000) == ["500 topics are made: t0..t499; 1,000 partitions"]
+    assert cluster.said(1_000_000) == ["500 topics were created: t0..t499; 1,000 partitions"]
     for number in range(500):
         cluster.delete(f"t{number}", at_us=1_100_000)
     assert cluster.said(1_999_999) == []
-    assert cluster.said(2_000_000) == ["500 topics are deleted, with all their records: t0..t499"]
+    assert cluster.said(2_000_000) == ["500 topics were deleted with all their records: t0..t499"]
     for name in "abcdefghij":
         cluster.make(name, at_us=3_000_000)
-    assert cluster.said(3_000_000) == ["10 topics are made: a, b, c, d, e, f, g, ..., j; 10 partitions"]
+    assert cluster.said(3_000_000) == ["10 topics were created: a, b, c, d, e, f, g, ..., j; 10 partitions"]
 
 
 def test_within_a_second_the_changes_of_one_topic_keep_their_order() -> None:
@@ -82,9 +82,9 @@ def test_within_a_second_the_changes_of_one_topic_keep_their_order() -> None:
     cluster.delete("u", at_us=500)
     cluster.delete("t", at_us=600)
     assert cluster.news.among([], 1_000_000) == [
-        StoryLine(100, "note", "2 topics are made: t, u; 2 partitions"),
-        StoryLine(200, "note", "2 topics are deleted, with all their records: t, u"),
-        StoryLine(300, "note", "topic t is made: 2 partitions, RF 2; b2 leads t-0; b3 leads t-1"),
+        StoryLine(100, "note", "2 topics were created: t, u; 2 partitions"),
+        StoryLine(200, "note", "2 topics were deleted with all their records: t, u"),
+        StoryLine(300, "note", "topic t was created: 2 partitions, RF 2; b2 leads t-0; b3 leads t-1"),
         StoryLine(600, "note", "an operator deleted topic t with all its records"),
     ]
 
@@ -95,8 +95,8 @@ def test_topics_that_grow_are_not_made() -> None:
     cluster.make("new", ["b1"], at_us=1)
     cluster.make("b", first=3, at_us=2)
     assert cluster.said(2) == [
-        "2 topics have grown by 3 partitions: a, b",
-        "topic new is made: 1 partition, RF 2; b1 leads",
+        "2 topics got 3 more partitions: a, b",
+        "topic new was created: 1 partition, RF 2; b1 leads",
     ]
 
 
@@ -104,17 +104,19 @@ def test_long_names_are_cropped() -> None:
     cluster, cut = Cluster(), f"{'n' * 37}..."
     name = "n" * 240
     cluster.make(name, ["b1", "b2", "b1"])
-    assert cluster.said(0) == [f"topic {cut} is made: 3 partitions, RF 2; b1 leads {cut}-0, {cut}-2; b2 leads {cut}-1"]
+    assert cluster.said(0) == [
+        f"topic {cut} was created: 3 partitions, RF 2; b1 leads {cut}-0, {cut}-2; b2 leads {cut}-1"
+    ]
     for number in range(3):
         cluster.delete(f"{name}-{number}", at_us=1_000_000)
-    assert cluster.said(1_000_000) == [f"3 topics are deleted, with all their records: {cut}0..{cut}2"]
+    assert cluster.said(1_000_000) == [f"3 topics were deleted with all their records: {cut}0..{cut}2"]
 
 
 def test_names_with_zeros_before_their_number_keep_them() -> None:
     cluster = Cluster()
     for number in range(12):
         cluster.make(f"t{number:02}")
-    assert cluster.said(0) == ["12 topics are made: t10..t11, t00..t09; 12 partitions"]
+    assert cluster.said(0) == ["12 topics were created: t10..t11, t00..t09; 12 partitions"]
 
 
 def line_of_deletion(at_us: int, topic: str) -> StoryLine:
@@ -140,7 +142,7 @@ def test_what_waits_is_told_before_a_later_line_of_the_story() -> None:
     cluster.delete("second", at_us=30)
     earlier, later = StoryLine(20, "down", "b2 is killed"), StoryLine(40, "up", "b2 is back")
     deleted = line_of_deletion(30, "second")
-    made = StoryLine(10, "note", "topic second is made: 1 partition, RF 2; b1 leads")
+    made = StoryLine(10, "note", "topic second was created: 1 partition, RF 2; b1 leads")
     assert cluster.news.among([earlier, deleted, later], 50) == [
         made, earlier, deleted._replace(event=None), later
     ]  # fmt: skip
@@ -159,7 +161,7 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
     cluster.make("orders", ["b3"])
     assert cluster.said(6) == [
         "an operator deleted topic orders with all its records",
-        "topic orders is made: 1 partition, RF 2; b3 leads",
+        "topic orders was created: 1 partition, RF 2; b3 leads",
     ]
 
 
@@ -219,9 +221,10 @@ def test_a_deleted_internal_topic_is_told_with_what_went_with_it() -> None:
     cluster.delete("__consumer_offsets", at_us=5)
     cluster.delete("__transaction_state", at_us=2_000_000)
     assert cluster.said(5_000_000) == [
-        "2 topics are deleted, with all their records: __consumer_offsets, __transaction_state"
+        "2 topics were deleted with all their records: __consumer_offsets, __transaction_state"
     ]
     cluster.delete("__consumer_offsets", at_us=9_000_000)
     assert cluster.said(9_000_000) == [
-        "an operator deleted topic __consumer_offsets with all its records; the offsets of all groups went with it"
+        "an operator deleted topic __consumer_offsets with all its records; "
+        "the offsets of all groups were deleted with it"
     ]

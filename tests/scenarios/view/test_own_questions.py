@@ -51,16 +51,16 @@ def test_each_kind_is_answered_from_the_trace(tmp_path: Path) -> None:
     questions = [
         ScenarioQuestion(ask=kind, at_us=0, answer_from=AnswerFromTrace(kind, *values[kind])) for kind in ANSWER_KINDS
     ]
-    found = {ask.partition(" Still")[0]: options for ask, options in asked(result, *questions).items()}
+    found = {ask.partition(" Next")[0]: options for ask, options in asked(result, *questions).items()}
     assert {kind: found[kind] for kind in ANSWER_KINDS} == {
         "leader": ("b1", "b2", "b3", "none"),
         "isr": ("b1, b2, b3", "b2, b3", "b1"),
         "hw": ("10", "0", "5", "15"),
         "fate": (
-            "it is acked, and lost",
+            "it is acked, but lost",
             "it is acked, and in the log at the end",
-            "it is not acked, and in the log all the same",
-            "it is not acked, and not in the log",
+            "it is not acked, but in the log at the end",
+            "it is not acked, and not in the log at the end",
         ),
         "number_of": ("5", "0", "2", "20"),
     }
@@ -104,7 +104,7 @@ def test_no_question_depends_on_a_step_that_is_not_told(name: str) -> None:
         if "is about to" in ask and "acked records are in the log" in ask:
             continue  # The step of this moment is what it asks about; see below.
         hidden = [row.at_us for row in began if at_us[before] < row.at_us <= at_us[known]]
-        _, _, told = ask.partition("Still to come: ")
+        _, _, told = ask.partition("Next steps: ")
         assert [time for time in hidden if duration(time) not in told] == [], ask
 
 
@@ -113,7 +113,7 @@ def test_a_question_of_survival_tells_how_the_leader_ends_and_what_comes_later()
     ask, options = next((ask, options) for _, ask, options, *_ in questions if "acked records" in ask)
     assert ask.startswith("b1, the leader of t-0, is about to lose its power.")
     labelled = "heal `partition b2 | b1, b3, c1, p1`, `partition b3 | b1, b2, c1, p1` at 60 s"
-    assert ask.endswith(f"Still to come: {labelled}; start b1 at 70 s.")
+    assert ask.endswith(f"Next steps: {labelled}; start b1 at 70 s.")
     assert options == ["all of them", "all but r19", "all but r10..r19"]
 
 
@@ -127,20 +127,20 @@ def test_what_was_acked_before_the_question_is_not_asked_about(tmp_path: Path) -
     fate = ScenarioQuestion(ask="r3?", at_us=5_000_000, answer_from=AnswerFromTrace("fate", "r3"))
     count = ScenarioQuestion(ask="acked?", at_us=10_400_000, answer_from=AnswerFromTrace("number_of", "acked"))
     water = ScenarioQuestion(ask="HW?", at_us=10_400_000, answer_from=AnswerFromTrace("hw", "t-0", 15_000_000))
-    found = {ask.partition(" Still")[0]: options for ask, options in asked(result, fate, count, water).items()}
-    assert found["r3?"] == ("it is acked, and in the log at the end", "it is acked, and lost")
+    found = {ask.partition(" Next")[0]: options for ask, options in asked(result, fate, count, water).items()}
+    assert found["r3?"] == ("it is acked, and in the log at the end", "it is acked, but lost")
     assert found["acked?"] == ("20", "15")
     assert min(map(int, found["HW?"])) >= 10
 
 
 def test_a_brokers_name_is_told_only_once_the_step_was_seen() -> None:
     _, _, questions = questions_on_page(load_file(find_scenario("acks1-leader-kill")).scenario)
-    told = {ask.partition("? Still to come: ")[2] for _, ask, *_ in questions} - {""}
+    told = {ask.partition("? Next steps: ")[2] for _, ask, *_ in questions} - {""}
     assert told == {"kill leader(t-0) at 10.5 s; start the target of `kill leader(t-0)` at 30 s."}
     late = ScenarioQuestion(ask="late?", at_us=29_000_000, answer_from=AnswerFromTrace("leader", "t-0"))
     found = replace(load_file(find_scenario("acks1-leader-kill")).scenario, questions=(late,))
     _, _, questions = questions_on_page(found)
-    assert "late? Still to come: start b1 at 30 s." in [ask for _, ask, *_ in questions]
+    assert "late? Next steps: start b1 at 30 s." in [ask for _, ask, *_ in questions]
 
 
 def test_no_two_questions_ask_what_is_lost() -> None:
@@ -162,8 +162,8 @@ def test_no_two_questions_ask_what_is_lost() -> None:
     ("name", "asks", "right"),
     [
         ("hw-propagation-lag", "How soon does its follower b3 have this HW?", "within a second"),
-        ("burst-isr-by-messages", "Which brokers are in it then?", "b1"),
-        ("acks0-idle-connection", "What becomes of it?", "it is not acked, and not in the log"),
+        ("burst-isr-by-messages", "Which brokers does it have then?", "b1"),
+        ("acks0-idle-connection", "What happens to", "it is not acked, and not in the log at the end"),
     ],
 )
 def test_a_run_in_which_nothing_breaks_has_questions_too(name: str, asks: str, right: str) -> None:
@@ -175,10 +175,10 @@ def test_a_run_in_which_nothing_breaks_has_questions_too(name: str, asks: str, r
 def test_a_log_that_is_not_cut_is_asked_about_too() -> None:
     """Else the answer would be that it is cut, each time."""
     for name, right in (
-        ("acks1-leader-kill", "it cuts its log back to 10"),
-        ("leader-back-too-soon", "it keeps all 11"),
+        ("acks1-leader-kill", "it truncates its log to 10"),
+        ("leader-back-too-soon", "it keeps its log up to 11"),
     ):
         _, _, questions = questions_on_page(load_file(find_scenario(name)).scenario)
         found = [(options, options[answer]) for _, ask, options, answer, *_ in questions if "to its log" in ask]
         assert len(found) == 1 and found[0][1] == right
-        assert found[0][0][:2] == ["it cuts its log back to 0", "it cuts its log back to 10"]
+        assert found[0][0][:2] == ["it truncates its log to 0", "it truncates its log to 10"]

@@ -184,7 +184,7 @@ def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> No
         "b2 leads t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
     )
     asked = [(before, options[answer]) for before, _, options, answer, *_ in document["questions"]]
-    assert [answer for _, answer in asked] == ["all but r10..r14", "b2", "it cuts its log back to 10"]
+    assert [answer for _, answer in asked] == ["all but r10..r14", "b2", "it truncates its log to 10"]
     assert [story["record"] for story in document["stories"]] == ["r10", "r11", "r12", "r13", "r14"]
     for before, _ in asked:
         first_hidden, last_seen = sum(tape["at"][: before + 1]), sum(tape["at"][:before])
