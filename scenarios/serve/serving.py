@@ -79,7 +79,7 @@ class TopicWish:
         if not name or len(numbers) > 2:
             raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
         if why := why_no_topic(name):
-            raise ValueError(f"`{name[:80]}` cannot be the name of a topic: {why}")
+            raise ValueError(f"a topic cannot be called `{name[:80]}`: {why}")
         if not all(re.fullmatch(r"[1-9]\d{0,3}", number) for number in numbers):
             raise ValueError(f"`{text}`: partitions and replication factor must be numbers from 1 to 9999")
         partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])

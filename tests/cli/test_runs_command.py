@@ -133,9 +133,9 @@ def test_names_of_runs_hold_in_a_folder_of_ones_own(highwater: Highwater) -> Non
                     for run in ("0002-mini", "0001-mini"))  # fmt: skip
     assert newer != older
     assert [answer.document for answer in found] == [newer, older, newer, older, newer]
-    for name in ("last~2", "no-such"):
+    for name, why in (("last~2", "mine/of-today/ has only 2 runs"), ("no-such", "in mine/of-today/")):
         missing = highwater("explain", f"mine/of-today/{name}", "r0")
-        assert missing.code == 2 and "in mine/of-today/" in missing.err
+        assert missing.code == 2 and why in missing.err
 
 
 def test_a_summary_that_is_none_is_one_error(highwater: Highwater) -> None:

@@ -163,7 +163,7 @@ def test_no_two_questions_ask_what_is_lost() -> None:
     [
         ("hw-propagation-lag", "How soon does its follower b3 have this HW?", "within a second"),
         ("burst-isr-by-messages", "Which brokers does it have then?", "b1"),
-        ("acks0-idle-connection", "What happens to", "it is not acked, and not in the log at the end"),
+        ("acks0-idle-connection", "What happens to r", "it is not acked, and not in the log at the end"),
     ],
 )
 def test_a_run_in_which_nothing_breaks_has_questions_too(name: str, asks: str, right: str) -> None:
