@@ -22,7 +22,7 @@ from replica.trace.columns import (
 from replica.trace.ranges import format_record_names
 from replica.wording import duration
 
-_LATENCY = "from the send call to the ack"
+_LATENCY = "microseconds from the send call to the ack"
 # For an external client, which emits no events, this is the time from the arrival of its request to the response.
 Latency = Annotated[int, _LATENCY]
 LatencyIfAny = Annotated[int | None, _LATENCY]
@@ -37,7 +37,7 @@ class RecordSent(OfClient, Frequent):
     acks: column.Acks
 
     def sentence(self) -> str:
-        return f"The application handed {self.record} to {self.client}, which asks for {_acks(self.acks)}"
+        return f"the application handed {self.record} to {self.client}, which sends with {_acks(self.acks)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BatchSent(OfClient, Frequent):
     peer: column.Peer
     records: column.Records
     crc: column.Crc
-    attempt: Annotated[int, "1 for the first time"]
+    attempt: Annotated[int, "number of the attempt, from 1"]
     acks: column.Acks
     producer_id: Annotated[int, "-1 without idempotence"]
     base_sequence: Annotated[int, "-1 without idempotence"]
@@ -69,7 +69,7 @@ class BatchRefused(ClientFailure):
     partition: column.Partition
     records: column.Records
     crc: column.Crc
-    attempt: Annotated[int, "1 for the first time"]
+    attempt: Annotated[int, "number of the attempt, from 1"]
     error: column.Error
     will_retry: Annotated[bool, "the producer will send the batch again"]
 
@@ -105,7 +105,7 @@ class RecordHandedOver(OfClient, Frequent):
     latency_us: LatencyIfAny
 
     def sentence(self) -> str:
-        return f"{self.client} put {self.record} into its socket to {self.peer}; acks=0 waits for no answer"
+        return f"{self.client} wrote {self.record} to its socket to {self.peer}; with acks=0 it waits for no answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class RecordFailed(ClientFailure):
     record: column.Record
     acks: column.Acks
     error: column.Error
-    definite: Annotated[bool, "no attempt can have been written"]
+    definite: Annotated[bool, "no attempt can have reached a log"]
     latency_us: Latency
 
     def sentence(self) -> str:
@@ -129,7 +129,7 @@ class RecordFailed(ClientFailure):
         if self.cause is not FailureCause.NO_METADATA:
             return ClientFailure.why(self)
         what = f"topic {self.topic}" if self.partition < 0 else f"partition {self.topic}-{self.partition}"
-        return f"no metadata of {what} within max.block.ms of {self.timeout_ms}"
+        return f"no metadata for {what} arrived within max.block.ms={self.timeout_ms}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +153,13 @@ class OutputPromised(TraceEvent):
 
     TABLE: ClassVar[str] = "consume"
     client: column.Client
-    topic: Annotated[str, "where the output belongs"]
-    partition: Annotated[int, "-1: its producer chooses"]
-    record: Annotated[str, "the output's name"]
-    input: Annotated[str, "name of the record that was read"]
-    input_partition: Annotated[str, "where it was read, as topic-number"]
+    topic: Annotated[str, "topic of the output"]
+    partition: Annotated[int, "partition of the output; -1: its producer chooses"]
+    record: Annotated[str, "name of the output record"]
+    input: Annotated[str, "name of the input record"]
+    input_partition: Annotated[str, "partition of the input, as topic-number"]
     offset: Annotated[int, "offset of the input"]
-    committed_offset: Annotated[int, "where the group goes on"]
+    committed_offset: Annotated[int, "offset from which the group continues"]
 
     def sentence(self) -> str:
         read = f"it read {self.input} at offset {self.offset} of {self.input_partition}"
@@ -175,12 +175,14 @@ class PositionReset(OfPartitions, OfClient):
     peer: column.Peer
     offset: Annotated[int, "new position"]
     previous_offset: Annotated[int, "old position, -1 at the start"]
-    error: Annotated[str | None, "what made it move"]
-    cause: Annotated[ResetCause, "why it moved"]
-    policy: Annotated[str | None, "auto.offset.reset, or what the application asked for"] = None
-    leader: Annotated[str | None, "who said that the old position is not in its log, where it is not `peer`"] = None
-    leader_epoch: Annotated[int | None, "the last one that was read, or the one that ends at the new position"] = None
-    count: Annotated[int | None, "records that a batch claims to hold"] = None
+    error: Annotated[str | None, "error that led to the reset"]
+    cause: Annotated[ResetCause, "why the position changed, see ResetCause"]
+    policy: Annotated[str | None, "auto.offset.reset, or the position that the application asked for"] = None
+    leader: Annotated[str | None, "the broker that does not have the old position, if it is not `peer`"] = None
+    leader_epoch: Annotated[
+        int | None, "leader epoch of the last record read, or the one that ends at the new position"
+    ] = None
+    count: Annotated[int | None, "number of records in the batch, as its header claims"] = None
 
     MAY_DIFFER = ("peer", "offset", "previous_offset", "leader", "leader_epoch", "count")
 
@@ -192,31 +194,31 @@ class PositionReset(OfPartitions, OfClient):
 
     def _why(self) -> str:
         leader = self.leader or self.peer
-        policy = "" if self.policy is None else f"; auto.offset.reset={self.policy}"
+        policy = "" if self.policy is None else f" (auto.offset.reset={self.policy})"
         match self.cause:
             case ResetCause.SEEK:
                 return f"the application asked for {'this offset' if self.policy is None else f'the {self.policy}'}"
             case ResetCause.COMMITTED_OFFSET:
-                return "its group has committed this offset"
+                return "this is the committed offset of its group"
             case ResetCause.NO_COMMITTED_OFFSET:
-                return f"the group has no committed offset{policy}"
+                return f"its group has no committed offset{policy}"
             case ResetCause.NO_POSITION:
-                return f"the consumer has no position yet{policy}"
+                return f"the consumer had no position yet{policy}"
             case ResetCause.OUT_OF_RANGE:
                 return f"{leader} has no offset {self.previous_offset}{policy}"
             case ResetCause.UNKNOWN_EPOCH:
                 return f"the log was truncated: {leader} knows no leader epoch up to {self.leader_epoch}{policy}"
             case ResetCause.TRUNCATED:
                 if self.leader_epoch is None:
-                    return f"the log of {leader} diverges from what was read at {self.offset}"
+                    return f"the log of {leader} diverges from the records that were read, at offset {self.offset}"
                 ends = f"epoch {self.leader_epoch} ends at {self.offset}, before {self.previous_offset}"
                 return f"the log was truncated: on {leader} {ends}"
             case ResetCause.FETCHES_ELSEWHERE:
                 return f"it did not continue from {self.previous_offset}"
             case ResetCause.STATED_AGAIN:
-                return "its reads are recorded again from there on"
+                return "its reads are recorded again from this offset on"
             case ResetCause.UNREADABLE_BATCH:
-                return f"a batch there claims to hold {self.count or 0:,} records"
+                return f"a batch before this offset claims to contain {self.count or 0:,} records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +228,10 @@ class ReadReplicaChanged(OfPartitions, OfClient):
     TABLE: ClassVar[str] = "consume"
     peer: Annotated[str, "the follower"]
     offset: Annotated[int, "position of the consumer"]
-    cause: Annotated[ReadReplicaCause, "why it reads elsewhere"]
-    leader: Annotated[str | None, "who has named the follower"] = None
-    rack: Annotated[str | None, "client.rack, where the follower stands"] = None
-    error: Annotated[str | None, "the follower's answer"] = None
+    cause: Annotated[ReadReplicaCause, "why the consumer changed the replica, see ReadReplicaCause"]
+    leader: Annotated[str | None, "the leader that chose the follower"] = None
+    rack: Annotated[str | None, "client.rack, which is the rack of the follower"] = None
+    error: Annotated[str | None, "error in the follower's answer"] = None
 
     MAY_DIFFER = ("offset", "leader")
 
@@ -238,14 +240,14 @@ class ReadReplicaChanged(OfPartitions, OfClient):
         first = many[0]
         source = first.peer if first.cause is ReadReplicaCause.PREFERRED else "the leader"
         again = "" if first.cause is ReadReplicaCause.PREFERRED else " again"
-        return f"{first.client} reads {where(many)} from {source}{again}{of_each(many, cls._why)}"
+        return f"{first.client} began to read {where(many)} from {source}{again}{of_each(many, cls._why)}"
 
     def _why(self) -> str:
         match self.cause:
             case ReadReplicaCause.PREFERRED:
-                return f"the leader {self.leader} chose it, since it is in the same rack {self.rack}"
+                return f"the leader {self.leader} chose it, because it is in the same rack, {self.rack}"
             case ReadReplicaCause.EXPIRED:
-                return f"{self.peer} was chosen metadata.max.age.ms ago"
+                return f"the choice of {self.peer} expired after metadata.max.age.ms"
             case ReadReplicaCause.UNREACHABLE:
                 return f"{self.peer} did not answer"
             case ReadReplicaCause.OUT_OF_RANGE:
@@ -253,9 +255,9 @@ class ReadReplicaChanged(OfPartitions, OfClient):
             case ReadReplicaCause.REFUSED:
                 return f"{self.peer} refused with {self.error}"
             case ReadReplicaCause.OFFLINE:
-                return f"the metadata says that {self.peer} is not a running replica"
+                return f"{self.peer} is not an online replica in the metadata"
             case ReadReplicaCause.NEW_LEADER:
-                return "the leader or its epoch has changed"
+                return "the leader or its epoch changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,11 +266,13 @@ class EndOffsetSeen(OfClient, Frequent):
 
     TABLE: ClassVar[str] = "consume"
     peer: column.Peer
-    offset: Annotated[int, "the end offset, -1 if refused"]
-    error: Annotated[str | None, "what made it move"]
+    offset: Annotated[int, "the end offset; -1 if the request was refused"]
+    error: Annotated[str | None, "error in the answer; null: none"]
 
     def sentence(self) -> str:
-        found = f"{self.offset} as the end of" if self.error is None else f"{self.error} instead of the end of"
+        found = (
+            f"the end offset {self.offset} of" if self.error is None else f"{self.error} instead of the end offset of"
+        )
         return f"{self.client} got {found} {self.name} from {self.peer}"
 
 
@@ -292,16 +296,16 @@ class ClientTimedOut(ControlEvent):
 
     client: column.Client
     peer: column.Peer
-    cause: Annotated[FailureCause, "what it waited for: request_timeout or setup_timeout"]
-    api: Annotated[str | None, "the request without an answer; null: there was no connection yet"] = None
-    waited_us: Annotated[int, "how long it had waited"]
+    cause: Annotated[FailureCause, "which timeout expired: request_timeout or setup_timeout"]
+    api: Annotated[str | None, "API of the request without an answer; null: there was no connection yet"] = None
+    waited_us: Annotated[int, "microseconds that the client waited"]
 
     def sentence(self) -> str:
         closed = f"{self.client} closed its connection to {self.peer}"
         seconds = f"{self.waited_us / 1e6:g} s"
         if self.cause is FailureCause.SETUP_TIMEOUT:
-            return f"{closed}: it was not established after {seconds} (socket.connection.setup.timeout.ms)"
-        return f"{closed}: {self.api} was not answered for {seconds}"
+            return f"{closed}: it was not established within {seconds} (socket.connection.setup.timeout.ms)"
+        return f"{closed}: {self.api} was not answered within {seconds}"
 
 
 def _acks(acks: int) -> str:

@@ -14,18 +14,18 @@ from replica.frozen import dataclass
 from replica.trace.ranges import ranges_of_partitions
 from replica.wording import listed
 
-Node = Annotated[str, "the node that states the event"]
+Node = Annotated[str, "the node that emitted the event"]
 Topic = Annotated[str, "topic"]
 Partition = Annotated[int, "partition number"]
 Epoch = Annotated[int, "leader epoch of the partition"]
-PartitionEpoch = Annotated[int, "version of the partition's record at the controller"]
-ControllerEpoch = Annotated[int, "one term of a controller"]
+PartitionEpoch = Annotated[int, "partition epoch: version of the partition's state at the controller"]
+ControllerEpoch = Annotated[int, "controller epoch: the term of a controller"]
 Replicas = Annotated[tuple[str, ...], "assigned replicas in preference order"]
 Isr = Annotated[tuple[str, ...], "in-sync replicas after the event"]
 PreviousIsr = Annotated[tuple[str, ...], "in-sync replicas before the event"]
-Broker = Annotated[str | None, "the broker the event is about, where it is not the node that states it"]
+Broker = Annotated[str | None, "the broker that the event is about, if it is not `node`"]
 Peer = Annotated[str, "the node at the other end"]
-Offset = Annotated[int, "the offset the event is about"]
+Offset = Annotated[int, "the offset that the event is about"]
 Leo = Annotated[int, "log end offset of `node` after the event (exclusive)"]
 PreviousLeo = Annotated[int, "log end offset of `node` before the event"]
 Hw = Annotated[int, "high watermark of `node` after the event (exclusive)"]
@@ -33,17 +33,17 @@ PreviousHw = Annotated[int, "high watermark of `node` before the event"]
 Error = Annotated[str, "Kafka's error name"]
 Role = Annotated[str, "leader or follower"]
 Size = Annotated[int, "bytes"]
-Crc = Annotated[int, "CRC-32C of the batch: the identity of a batch on every replica"]
+Crc = Annotated[int, "CRC-32C of the batch; identifies the batch on every replica"]
 Client = Annotated[str, "the producer or consumer"]
 Records = Annotated[tuple[str, ...], "names of the records in the batch, in offset order"]
 Record = Annotated[str, "name of the record, such as r12"]
-Fault = Annotated[str, "name of the fault: its `as`, else verb-N"]
+Fault = Annotated[str, "name of the fault: `as` of the step, or verb-N without `as`"]
 Verb = Annotated[str, "verb of the timeline step"]
-Effect = Annotated[str, "what the step did, in the words of its verb"]
-Targets = Annotated[tuple[str, ...], "the nodes the step resolved to"]
+Effect = Annotated[str, "what the step did, as a sentence"]
+Targets = Annotated[tuple[str, ...], "the nodes that the step affected"]
 Api = Annotated[str, "API of the message, as Kafka spells it"]
-Part = Annotated[str, "request, response, or body: the file bytes of a response"]
-ProposedBy = Annotated[str | None, "the leader whose ISR was written; null: the controller's own doing"]
+Part = Annotated[str, "request, response or body (the bytes of segment files in a response)"]
+ProposedBy = Annotated[str | None, "the leader that proposed the ISR; null: the controller decided it"]
 Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 
@@ -158,7 +158,7 @@ def of_each(
     if len(groups) <= MOST_TOLD + 1:
         return f". {'; '.join(parts)}"
     more = sum(map(len, groups[MOST_TOLD:]))
-    return f". {'; '.join(parts[:MOST_TOLD])} and {more} more"
+    return f". {'; '.join(parts[:MOST_TOLD])}; {more} more partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +181,21 @@ class ClientFailure(TraceEvent):
 
     error: Error
     cause: Annotated[FailureCause | None, "why it failed; null: the client does not say"] = None
-    peer: Annotated[str | None, "the broker that has answered, or has not"] = None
-    api: Annotated[str | None, "the request that failed, of those to a coordinator"] = None
-    answered: Annotated[str | None, "error of the answer; `error` is what the client makes of it"] = None
-    message: Annotated[str | None, "what the answer, the system or the client's library says"] = None
-    coordinator_key: Annotated[str | None, "transactional.id or group whose coordinator was asked for"] = None
+    peer: Annotated[str | None, "the broker to which the request was sent"] = None
+    api: Annotated[str | None, "the API of the failed request, for requests to a coordinator"] = None
+    answered: Annotated[str | None, "error in the broker's answer; `error` is the one that the client reports"] = None
+    message: Annotated[str | None, "error message of the answer, the system or the client's library"] = None
+    coordinator_key: Annotated[str | None, "transactional.id or group id in the FindCoordinator request"] = None
     timeout_ms: Annotated[int | None, "delivery.timeout.ms or max.block.ms"] = None
     size_bytes: Annotated[int | None, "bytes of the record"] = None
-    limit_bytes: Annotated[int | None, "bytes that max.request.size and buffer.memory allow"] = None
+    limit_bytes: Annotated[int | None, "bytes allowed by max.request.size and buffer.memory"] = None
 
     def sentence(self) -> str:
         return self._with_why(self.error)
 
     def why(self) -> str:
         """Return the reason for the failure, for the part of the sentence after the error."""
-        blocked = f"within max.block.ms of {self.timeout_ms}"
+        blocked = f"within max.block.ms={self.timeout_ms}"
         match self.cause:
             case None | FailureCause.CONNECTION_LOST:
                 return self.message or self.error
@@ -205,26 +205,26 @@ class ClientFailure(TraceEvent):
             case FailureCause.REQUEST_TIMEOUT:
                 return f"{self.peer} did not answer within request.timeout.ms"
             case FailureCause.SETUP_TIMEOUT:
-                return f"no connection to {self.peer} within the set-up timeout"
+                return f"no connection to {self.peer} was made within socket.connection.setup.timeout.ms"
             case FailureCause.IDLE:
-                return "idle for longer than connections.max.idle.ms"
+                return "the connection was idle for longer than connections.max.idle.ms"
             case FailureCause.BAD_ANSWER:
                 return f"{self.peer} sent an answer that cannot be read: {self.message}"
             case FailureCause.NO_VERSION:
                 return f"{self.peer} offers no version of {self.api} that this client can send"
             case FailureCause.DELIVERY_TIMEOUT:
-                return f"delivery.timeout.ms of {self.timeout_ms} passed before the batch was acknowledged"
+                return f"delivery.timeout.ms={self.timeout_ms} passed before the batch was acknowledged"
             case FailureCause.NO_METADATA:
-                return f"no metadata {blocked}"
+                return f"no metadata arrived {blocked}"
             case FailureCause.NO_MEMORY:
-                return f"no room in buffer.memory of {self.limit_bytes} bytes {blocked}"
+                return f"buffer.memory={self.limit_bytes} had no room for the record {blocked}"
             case FailureCause.TOO_LARGE:
-                allowed = f"max.request.size and buffer.memory allow {self.limit_bytes}"
+                allowed = f"max.request.size and buffer.memory allow {self.limit_bytes} bytes"
                 return f"the record takes {self.size_bytes} bytes; {allowed}"
             case FailureCause.NOT_SERIALIZED:
-                return f"{self.message}; it never reached the accumulator"
+                return f"{self.message}; the record never reached the accumulator"
             case FailureCause.NO_COORDINATOR:
-                return f"no coordinator of {self.coordinator_key}: {self.answered}"
+                return f"no coordinator was found for {self.coordinator_key}: {self.answered}"
             case FailureCause.CLOSED | FailureCause.ABORTED | FailureCause.SEQUENCES_LOST:
                 return self.cause.meaning
 
@@ -248,10 +248,10 @@ class OnOccasion(OfPartitions, OnPartition, ControlEvent):
     MAY_DIFFER: ClassVar[tuple[str, ...]] = ("leader_epoch", "partition_epoch", "isr", "previous_isr")
     leader_epoch: Epoch
     partition_epoch: PartitionEpoch
-    occasion: Annotated[OccasionKind | None, "what it was decided for, see OccasionKind"] = None
-    occasion_brokers: Annotated[tuple[str, ...], "the brokers of the occasion"] = ()
-    fencing_cause: Annotated[FencingCause | None, "why the broker of the occasion was fenced"] = None
-    occasion_amount: Annotated[int | None, "microseconds without a heartbeat, or how many log directories failed"] = (
+    occasion: Annotated[OccasionKind | None, "the event that led to the decision, see OccasionKind"] = None
+    occasion_brokers: Annotated[tuple[str, ...], "the brokers that `occasion` is about"] = ()
+    fencing_cause: Annotated[FencingCause | None, "why the broker was fenced, if `occasion` is `fenced`"] = None
+    occasion_amount: Annotated[int | None, "microseconds without a heartbeat, or number of failed log directories"] = (
         None
     )
 
@@ -271,9 +271,9 @@ class OnOccasion(OfPartitions, OnPartition, ControlEvent):
             case OccasionKind.DIRECTORY_FAILED:
                 return f" after {'a log directory' if number == 1 else f'{number} log directories'} of {who} failed"
             case OccasionKind.LEFT_REGISTRY:
-                return f" after {', '.join(self.occasion_brokers)} left the registry"
+                return f" after {who} left the registry"
             case OccasionKind.CAME:
-                return f" after {', '.join(self.occasion_brokers)} joined the registry"
+                return f" after {who} joined the registry"
         return _ON_OCCASION[self.occasion].format(who=who, node=self.node)
 
 
@@ -287,12 +287,12 @@ _ON_OCCASION = {
     OccasionKind.PREFERRED_ASKED: "; an operator asked for a preferred election",
     OccasionKind.UNCLEAN_ASKED: "; an operator asked for an unclean election",
     OccasionKind.LEADER_ASKED: "; an operator asked for {who} as leader",
-    OccasionKind.PREFERRED_CHECK: "; the periodic preferred-leader check found it",
-    OccasionKind.UNCLEAN_CHECK: "; the periodic unclean-election check found it",
-    OccasionKind.REASSIGNMENT: " as the replicas changed",
+    OccasionKind.PREFERRED_CHECK: "; the periodic check for preferred leaders made this change",
+    OccasionKind.UNCLEAN_CHECK: "; the periodic check for unclean elections made this change",
+    OccasionKind.REASSIGNMENT: " as a reassignment changed the replicas",
     OccasionKind.REASSIGNMENT_CANCELLED: " as the reassignment was cancelled",
     OccasionKind.NEW_CONTROLLER: " after {node} became the controller",
-    OccasionKind.TOPIC_CONFIG: "; the topic's configuration was changed",
+    OccasionKind.TOPIC_CONFIG: " after the topic's configuration was changed",
 }
 
 
@@ -304,7 +304,7 @@ def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | Non
         why: format string of the cause.
     """
     if cause is FencingCause.NOT_LISTED:
-        return f"{who} is no longer among the brokers that are listed: it is fenced, or has stopped"
+        return f"{who} disappeared from the cluster's list of live brokers: it was fenced or stopped"
     silence = "in time" if silent_us is None else f"for {silent_us / 1_000_000:.1f} s"
     return f"{who} was fenced" + ("" if cause is None else why.format(_FENCED[cause].format(silence=silence)))
 
@@ -312,7 +312,7 @@ def was_fenced(who: str | None, cause: FencingCause | None, silent_us: int | Non
 _FENCED = {
     FencingCause.NO_HEARTBEAT: "no heartbeat {silence}",
     FencingCause.ASKED: "it asked to be fenced",
-    FencingCause.SHUTDOWN: "it is shutting down in order",
+    FencingCause.SHUTDOWN: "it is shutting down cleanly",
     FencingCause.UNREGISTERED: "an operator unregistered it",
     FencingCause.NOT_IN_REGISTRY: "it is no longer in the registry",
 }
@@ -331,7 +331,7 @@ class OfMember(GroupEvent):
 
     node: Node
     group: Annotated[str, "group id"]
-    member: Annotated[str, "member id, given out by the coordinator"]
+    member: Annotated[str, "member id of the group member"]
     client_id: Annotated[str, "client.id of the member"]
     instance: Annotated[str | None, "group.instance.id of a static member"] = None
 

@@ -17,12 +17,12 @@ class LogCompacted(OfPartitions, OnPartition, ControlEvent):
 
     role: column.Role
     leader_epoch: column.Epoch
-    offset: Annotated[int, "of the records below it, the log holds the last of each key"]
-    size_bytes: Annotated[int, "bytes of the segments that were replaced, less those of the new ones"]
-    first_dirty_offset: Annotated[int, "where the round began: below it everything was compacted before"]
-    dirty_percent: Annotated[int, "the share of the log that was not"]
-    records_removed: Annotated[int, "how many are gone"]
-    message: Annotated[str | None, "what kept the round from coming to its end; null: nothing"] = None
+    offset: Annotated[int, "below this offset, the log has only the last record of each key"]
+    size_bytes: Annotated[int, "bytes that the log became smaller by"]
+    first_dirty_offset: Annotated[int, "offset at which the round began; the log below was compacted before"]
+    dirty_percent: Annotated[int, "percentage of the log that was not compacted before"]
+    records_removed: Annotated[int, "number of records removed"]
+    message: Annotated[str | None, "error that stopped the round; null: none"] = None
 
     MAY_DIFFER = (
         "leader_epoch", "offset", "size_bytes", "first_dirty_offset", "dirty_percent", "records_removed",
@@ -37,8 +37,8 @@ class LogCompacted(OfPartitions, OnPartition, ControlEvent):
 
     def _result(self) -> str:
         removed = "1 record was" if self.records_removed == 1 else f"{self.records_removed} records were"
-        new = f"of which {self.dirty_percent}% was new since {self.first_dirty_offset}"
-        return f"{removed} removed below {self.offset}, {new}"
+        dirty = f"{self.dirty_percent}% of the log was dirty, from offset {self.first_dirty_offset}"
+        return f"{removed} removed below offset {self.offset} ({dirty})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class KeysAppended(OnPartition, Frequent, CompactionEvent):
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
     base_offset: Annotated[int, "first offset of the batch"]
     crc: column.Crc
-    keys: Annotated[tuple[str, ...], "key of each record; one that is no short text by its digest"]
+    keys: Annotated[tuple[str, ...], "key of each record; a digest, if the key is not a short text"]
     tombstones: Annotated[tuple[int, ...], "offsets of the records without a value, or without a key"]
 
     def sentence(self) -> str:
@@ -68,15 +68,15 @@ class BatchCompacted(OnPartition, Frequent, CompactionEvent):
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
     base_offset: Annotated[int, "first offset of the batch"]
     last_offset: Annotated[int, "last offset of the batch (inclusive)"]
-    crc: Annotated[int, "CRC-32C of the batch before"]
-    new_crc: Annotated[int | None, "CRC-32C of the batch now; null: it is gone"]
-    cleaned_to: Annotated[int, "where the round ended: below it lies the last record of each key"]
-    removed: Annotated[tuple[int, ...], "offsets of the records that were taken out this time"]
-    aborted: Annotated[bool, "they went because their transaction was aborted"]
+    crc: Annotated[int, "CRC-32C of the batch before the event"]
+    new_crc: Annotated[int | None, "CRC-32C of the batch after the event; null: the batch was removed"]
+    cleaned_to: Annotated[int, "offset at which the round ended; the log below has the last record of each key"]
+    removed: Annotated[tuple[int, ...], "offsets of the records that this round removed"]
+    aborted: Annotated[bool, "true: they were removed because their transaction was aborted"]
 
     def sentence(self) -> str:
         where = f"the batch at {span_of_offsets(self.base_offset, self.last_offset)} of {self.topic}-{self.partition}"
-        why = ", as its transaction was aborted" if self.aborted else ""
+        why = ", because its transaction was aborted" if self.aborted else ""
         if self.new_crc is None:
             return f"the cleaner of {self.node} deleted {where}{why}"
-        return f"the cleaner of {self.node} rewrote {where} without {len(self.removed)} of its records{why}"
+        return f"the cleaner of {self.node} removed {counted(len(self.removed), 'record')} from {where}{why}"

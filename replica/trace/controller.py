@@ -46,7 +46,7 @@ class ElectionBegan(ControlEvent):
     node: column.Node
     controller_epoch: column.ControllerEpoch
     cause: Annotated[CandidacyCause, "why, see CandidacyCause"]
-    previous_leader: Annotated[str | None, "the controller that did not answer"] = None
+    previous_leader: Annotated[str | None, "the leader that did not answer"] = None
 
     def sentence(self) -> str:
         why = _CANDIDACY[self.cause].format(leader=self.previous_leader)
@@ -55,9 +55,9 @@ class ElectionBegan(ControlEvent):
 
 _CANDIDACY = {
     CandidacyCause.NO_LEADER: "it knew of no leader",
-    CandidacyCause.ELECTION_FAILED: "its last election failed",
-    CandidacyCause.NO_ANSWER: "{leader} did not answer it in time",
-    CandidacyCause.RESIGNED: "no other controller was elected since it stopped leading",
+    CandidacyCause.ELECTION_FAILED: "its previous election failed",
+    CandidacyCause.NO_ANSWER: "{leader} did not answer in time",
+    CandidacyCause.RESIGNED: "no other controller was elected after it resigned",
     CandidacyCause.ALONE: "there is no other controller",
 }
 
@@ -68,17 +68,17 @@ class QuorumLeaderElected(ControlEvent):
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
-    cause: Annotated[CandidacyCause | None, "why it stood, where its own vote is a majority"] = None
-    voted_by: Annotated[tuple[str, ...], "who voted for it; empty: that is not known"] = ()
-    voters: Annotated[int | None, "how many may vote"] = None
+    cause: Annotated[CandidacyCause | None, "why it stood for election, if its own vote is a majority"] = None
+    voted_by: Annotated[tuple[str, ...], "the voters that voted for it; empty: unknown"] = ()
+    voters: Annotated[int | None, "number of voters"] = None
 
     def sentence(self) -> str:
-        found = f"{self.node} leads the controllers in epoch {self.controller_epoch}"
+        found = f"{self.node} was elected leader of the metadata quorum in epoch {self.controller_epoch}"
         if self.cause is not None:
             return f"{found}: {_CANDIDACY[self.cause].format(leader='the leader')}"
         if not self.voted_by:
             return found
-        return f"{found}: {' and '.join(self.voted_by)} voted for it, {len(self.voted_by)} of {self.voters}"
+        return f"{found}: {listed(self.voted_by)} voted for it ({len(self.voted_by)} of {self.voters} voters)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,10 @@ class ControllerActivated(ControlEvent):
                 return f"{self.node} is the active controller"
             case ActivationCause.COMMITTED:
                 first = f"its first record of epoch {self.controller_epoch}"
-                return f"{self.node} is the active controller: the log is committed up to {first}"
+                return f"{self.node} became the active controller: {first} was committed"
             case ActivationCause.ZNODE:
                 made = f"{self.node} was the first to create /controller"
-                return f"{made} and is the controller of epoch {self.controller_epoch}"
+                return f"{made} and became the controller of epoch {self.controller_epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +114,12 @@ class ControllerResigned(ControlEvent):
     node: column.Node
     controller_epoch: column.ControllerEpoch
     cause: Annotated[ResignationCause, "why, see ResignationCause"]
-    newer_epoch: Annotated[int | None, "the epoch that it has heard of; none in the ZooKeeper era"] = None
-    other: Annotated[str | None, "the controller that leads it, or stands for election"] = None
-    silent_us: Annotated[int | None, "microseconds without what was expected"] = None
+    newer_epoch: Annotated[int | None, "the newer epoch; null in the ZooKeeper era"] = None
+    other: Annotated[str | None, "the controller that leads that epoch or stands for election"] = None
+    silent_us: Annotated[int | None, "microseconds without fetches from a majority"] = None
 
     def sentence(self) -> str:
-        stops = f"{self.node} stopped leading the controllers of epoch {self.controller_epoch}"
+        stops = f"{self.node} resigned as leader of the metadata quorum in epoch {self.controller_epoch}"
         if self.cause in _OF_ZOOKEEPER:
             stops = f"{self.node} is no longer the controller"
         seconds = f"{(self.silent_us or 0) / 1_000_000:g}"
@@ -134,16 +134,16 @@ _OF_ZOOKEEPER = (
     ResignationCause.NODE_GONE,
 )
 _RESIGNATION = {
-    ResignationCause.SHUTDOWN: "it is shutting down",
-    ResignationCause.NO_MAJORITY: "no majority has fetched from it for {seconds} s",
+    ResignationCause.SHUTDOWN: "it was shutting down",
+    ResignationCause.NO_MAJORITY: "no majority fetched from it for {seconds} s",
     ResignationCause.CANDIDATE: "{other} stood for election in epoch {epoch}",
-    ResignationCause.NEWER_EPOCH: "epoch {epoch} has begun",
-    ResignationCause.OTHER_LEADER: "{other} leads epoch {epoch}",
+    ResignationCause.NEWER_EPOCH: "epoch {epoch} began",
+    ResignationCause.OTHER_LEADER: "{other} was elected in epoch {epoch}",
     ResignationCause.REMOVED: "it is no longer a voter",
-    ResignationCause.OTHER_CONTROLLER: "{other} is",
-    ResignationCause.WRITE_REFUSED: "a write of its epoch was refused, because another controller has been elected",
-    ResignationCause.SESSION_EXPIRED: "its session with the registry is over",
-    ResignationCause.NODE_GONE: "/controller is gone",
+    ResignationCause.OTHER_CONTROLLER: "{other} is the controller now",
+    ResignationCause.WRITE_REFUSED: "a write of its epoch was refused, because another controller was elected",
+    ResignationCause.SESSION_EXPIRED: "its ZooKeeper session expired",
+    ResignationCause.NODE_GONE: "/controller was deleted",
 }
 
 
@@ -153,11 +153,13 @@ class VotersChanged(ControlEvent):
 
     node: column.Node
     controller_epoch: column.ControllerEpoch
-    voter_set: Annotated[tuple[str, ...], "who votes, each with the disk that it has"]
+    voter_set: Annotated[tuple[str, ...], "the voters after the change"]
 
     def sentence(self) -> str:
-        are = "is the only voter" if len(self.voter_set) == 1 else "are the voters"
-        return f"{listed(self.voter_set)} {are} of the metadata quorum: {self.node} has committed this set"
+        are = (
+            "only voter of the metadata quorum is" if len(self.voter_set) == 1 else "voters of the metadata quorum are"
+        )
+        return f"the {are} now {listed(self.voter_set)}: {self.node} committed this set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ class VoterChangeFailed(ControlEvent):
     node: column.Node
     controller_epoch: column.ControllerEpoch
     controller: Annotated[str, "the voter to add or to remove"]
-    is_addition: Annotated[bool, "whether it was to be added"]
+    is_addition: Annotated[bool, "true: add the voter; false: remove it"]
     error: column.Error
     cause: Annotated[VoterChangeCause, "why, see VoterChangeCause"]
 
@@ -179,9 +181,9 @@ class VoterChangeFailed(ControlEvent):
 
 _CHANGE_FAILED = {
     VoterChangeCause.UNREACHABLE: "{controller} did not answer in time",
-    VoterChangeCause.LAGGING: "{controller} has not caught up with it",
-    VoterChangeCause.NOT_COMMITTED: "no majority had the new voters in time; they vote nevertheless",
-    VoterChangeCause.DEPOSED: "it no longer leads, and the next leader's log decides whether the new voters count",
+    VoterChangeCause.LAGGING: "{controller} has not caught up",
+    VoterChangeCause.NOT_COMMITTED: "no majority stored the new set of voters in time, but it is already in effect",
+    VoterChangeCause.DEPOSED: "it is no longer the leader; the log of the next leader decides about the change",
 }
 
 
@@ -218,12 +220,12 @@ class SnapshotFetched(ControlEvent):
     offset: column.Offset
     controller_epoch: column.ControllerEpoch
     size_bytes: column.Size
-    had_offset: Annotated[int, "end of the metadata log that `node` had"]
+    had_offset: Annotated[int, "end of the metadata log of `node` before the event"]
 
     def sentence(self) -> str:
         return (
-            f"{self.node} had the metadata log up to offset {self.had_offset}, but {self.peer} has deleted the records"
-            f" after it; {self.node} fetched {self.peer}'s snapshot and continues at offset {self.offset}"
+            f"{self.node} had the metadata log up to offset {self.had_offset}, but {self.peer} had deleted the records"
+            f" after that; {self.node} fetched {self.peer}'s snapshot and continues at offset {self.offset}"
         )
 
 
@@ -242,18 +244,18 @@ class SnapshotLoaded(ControlEvent):
                 file = _snapshot_file(self.offset, self.controller_epoch)
                 return f"{self.node} became active: it loaded {file}, then its log from offset {self.offset} on"
             case LoadingCause.BEHIND:
-                return f"{self.node} replaced its metadata by the snapshot and continues at offset {self.offset}"
+                return f"{self.node} replaced its metadata with the snapshot and continues at offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered(ControlEvent):
     node: column.Node
     broker: column.Broker
-    broker_epoch: Annotated[int, "one registration of a broker"]
-    cause: Annotated[RegistrationCause | None, "as what it registered, see RegistrationCause"] = None
-    previous_epoch: Annotated[int | None, "broker epoch of the incarnation before"] = None
-    was_clean: Annotated[bool | None, "whether that one was shut down in order"] = None
-    path: Annotated[str | None, "the file that it made in the registry"] = None
+    broker_epoch: Annotated[int, "broker epoch; each registration gets a new one"]
+    cause: Annotated[RegistrationCause | None, "kind of registration, see RegistrationCause"] = None
+    previous_epoch: Annotated[int | None, "broker epoch of the previous incarnation"] = None
+    was_clean: Annotated[bool | None, "the previous incarnation was shut down cleanly; null: unknown"] = None
+    path: Annotated[str | None, "the znode that the broker created in the registry"] = None
 
     def sentence(self) -> str:
         match self.cause:
@@ -265,13 +267,13 @@ class BrokerRegistered(ControlEvent):
             case RegistrationCause.SAME_INCARNATION:
                 return f"{self.broker} registered again with the same incarnation id and keeps its epoch"
             case RegistrationCause.NEW_INCARNATION:
-                found = f"{self.broker} registered a new incarnation; the one before it"
+                found = f"{self.broker} registered a new incarnation; the previous one"
                 if self.was_clean is None:
                     return f"{found} had epoch {self.previous_epoch}"
                 how = "was shut down cleanly" if self.was_clean else "was not shut down cleanly"
                 return f"{found} (epoch {self.previous_epoch}) {how}"
             case RegistrationCause.ZNODE:
-                return f"{self.broker} created {self.path}, which lives as long as its session"
+                return f"{self.broker} created the znode {self.path}, which exists as long as its session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,12 +281,12 @@ class BrokerFenced(ControlEvent):
     node: column.Node
     broker: column.Broker
     cause: Annotated[FencingCause | None, "why, see FencingCause"] = None
-    silent_us: Annotated[int | None, "microseconds without what was expected"] = None
+    silent_us: Annotated[int | None, "microseconds without a heartbeat"] = None
 
     def sentence(self) -> str:
         fenced = was_fenced(self.broker, self.cause, self.silent_us)
         if self.cause is FencingCause.NOT_IN_REGISTRY:
-            return f"{fenced}, so {self.node} has taken it offline"
+            return f"{fenced}, so {self.node} took it offline"
         return fenced
 
 
@@ -293,8 +295,8 @@ class BrokerUnfenced(ControlEvent):
     node: column.Node
     broker: column.Broker
     cause: Annotated[UnfencingCause | None, "why, see UnfencingCause"] = None
-    metadata_offset: Annotated[int | None, "the broker has applied the metadata log up to it"] = None
-    registration_offset: Annotated[int | None, "where its registration is in the metadata log"] = None
+    metadata_offset: Annotated[int | None, "offset up to which the broker has applied the metadata log"] = None
+    registration_offset: Annotated[int | None, "offset of its registration in the metadata log"] = None
 
     def sentence(self) -> str:
         match self.cause:
@@ -312,7 +314,7 @@ class BrokerUnfenced(ControlEvent):
             case UnfencingCause.FOUND_LIVE:
                 why = f": {self.node} found it alive when it became the controller"
             case UnfencingCause.LISTED:
-                why = ": it is among the brokers that are listed"
+                why = ": it is in the cluster's list of live brokers"
         return f"{self.broker} was unfenced{why}"
 
 
@@ -338,7 +340,7 @@ class SessionExpired(ControlEvent):
     broker: column.Broker
 
     def sentence(self) -> str:
-        return f"{self.node} ended the session of {self.broker}: it was not heard from in time"
+        return f"{self.node} ended the session of {self.broker}, from which it heard nothing in time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,13 +352,15 @@ class ControlRequestRefused(ControlEvent):
     api: column.Api
     error: column.Error
     request_epoch: Annotated[int, "epoch in the request: of the controller, or of the broker for STALE_BROKER_EPOCH"]
-    known_epoch: Annotated[int, "the one that `node` knows"]
+    known_epoch: Annotated[int, "the epoch that `node` knows"]
 
     def sentence(self) -> str:
         if self.error == "STALE_BROKER_EPOCH":
-            why = f"it is meant for broker epoch {self.request_epoch}, but this one is {self.known_epoch}"
+            why = f"the request has broker epoch {self.request_epoch}, but {self.node} has epoch {self.known_epoch}"
         else:
-            why = f"it comes from controller epoch {self.request_epoch}, but the latest known is {self.known_epoch}"
+            why = (
+                f"the request has controller epoch {self.request_epoch}, but {self.node} knows epoch {self.known_epoch}"
+            )
         return f"{self.node} refused {self.api} of {self.peer} with {self.error}: {why}"
 
 
@@ -367,18 +371,18 @@ class PartitionCreated(OnPartition, ControlEvent):
     isr: column.Isr
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
-    min_isr: Annotated[int, "min.insync.replicas of the topic; at most the number of replicas counts"]
+    min_isr: Annotated[int, "min.insync.replicas of the topic; the effective value is at most the number of replicas"]
     cause: Annotated[PlacementCause | None, "how the replicas were chosen, see PlacementCause"] = None
 
     def sentence(self) -> str:
         match self.cause:
             case None:
-                return f"{self.broker or 'nobody'} leads {self.name}; the ISR is {set_of(self.isr)}"
+                return f"{self.broker or 'no broker'} leads {self.name}; the ISR is {set_of(self.isr)}"
             case PlacementCause.ASSIGNED:
-                how = "as assigned"
+                how = "the assigned replicas"
             case PlacementCause.PLACED:
-                how = "placed evenly over racks and brokers"
-        return f"{self.name} was created with replicas {how}; {self.broker}, the first that is live, leads it"
+                how = "replicas spread evenly over racks and brokers"
+        return f"{self.name} was created with {how}; the first live replica, {self.broker}, leads it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,13 +401,13 @@ class LeaderElected(OnOccasion):
     """The controller elected a leader, `broker`. `clean` is false if the leader was outside the ISR and the ELR."""
 
     broker: column.Broker
-    previous_leader: Annotated[str | None, "leader before, null if there was none"]
+    previous_leader: Annotated[str | None, "previous leader; null if there was none"]
     isr: column.Isr
     clean: Annotated[bool, "elected from the ISR or the ELR"]
-    cause: Annotated[ElectionCause | None, "how it was chosen, see ElectionCause"] = None
-    candidates: Annotated[tuple[str, ...], "the replicas in preference order, of which it was chosen"] = ()
+    cause: Annotated[ElectionCause | None, "how the leader was chosen, see ElectionCause"] = None
+    candidates: Annotated[tuple[str, ...], "the replicas, in preference order, from which the leader was chosen"] = ()
     previous_isr: column.PreviousIsr = ()
-    electable: Annotated[tuple[str, ...], "the ELR, where the ISR has no member left"] = ()
+    electable: Annotated[tuple[str, ...], "the ELR, if the ISR has no member left"] = ()
 
     MAY_DIFFER = (*OnOccasion.MAY_DIFFER, "candidates", "electable")
 
@@ -416,9 +420,9 @@ class LeaderElected(OnOccasion):
         epochs = {event.leader_epoch for event in many}
         term = f"{partitions} in epoch {first.leader_epoch}" if len(epochs) == 1 else partitions
         if first.cause is ElectionCause.KEEPS_LEADERSHIP:
-            leads = f"{first.broker} keeps the leadership of {term}"
+            leads = f"{first.broker} stayed leader of {term}"
         else:
-            leads = f"{first.broker} leads {term}"
+            leads = f"{first.broker} was elected leader of {term}"
         how, why = first._choice(_electorate(many))
         return first.found(leads + how, why)
 
@@ -427,7 +431,7 @@ class LeaderElected(OnOccasion):
             case ElectionCause.PREFERRED:
                 return f" as the preferred leader, live and in {members}", ""
             case ElectionCause.KEEPS_LEADERSHIP:
-                return f", live and in {members}", ""
+                return f", being live and in {members}", ""
             case ElectionCause.FIRST_LIVE:
                 return f" as the first member of {members} that counts as live", ""
             case ElectionCause.UNCLEAN:
@@ -436,21 +440,21 @@ class LeaderElected(OnOccasion):
                     f"no member of {members} counts as live",
                 )
             case ElectionCause.UNCLEAN_LAST_KNOWN:
-                return " by an unclean election, as the last known leader", "neither ISR nor ELR has a member left"
+                return " by an unclean election, as the last known leader", "the ISR and the ELR are empty"
         if self.broker in self.previous_isr or self.broker in self.electable:
-            return f", elected from {members}", ""
+            return f" from {members}", ""
         if self.clean:
-            return ", elected as it joined the ISR" if self.previous_isr else "", ""
+            return " when it joined the ISR" if self.previous_isr else "", ""
         return " by an unclean election", f"it was not in {members}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWentOffline(OnOccasion):
-    previous_leader: Annotated[str | None, "leader before, null if there was none"]
+    previous_leader: Annotated[str | None, "previous leader; null if there was none"]
     isr: column.Isr
-    cause: Annotated[ElectionCause | None, "why nobody was chosen, see ElectionCause"] = None
+    cause: Annotated[ElectionCause | None, "why no leader was chosen, see ElectionCause"] = None
     previous_isr: column.PreviousIsr = ()
-    electable: Annotated[tuple[str, ...], "the ELR, where the ISR has no member left"] = ()
+    electable: Annotated[tuple[str, ...], "the ELR, if the ISR has no member left"] = ()
 
     MAY_DIFFER = (*OnOccasion.MAY_DIFFER, "electable")
 
@@ -460,7 +464,7 @@ class PartitionWentOffline(OnOccasion):
             case ElectionCause.UNCLEAN_DISABLED:
                 why = "counts as live (unclean.leader.election.enable is false)"
             case ElectionCause.NO_LIVE_REPLICA:
-                why = "counts as live, nor any other replica"
+                why = "counts as live, and no other replica does"
             case None:
                 why = "can lead"
             case _:
@@ -496,9 +500,12 @@ class ReassignmentBegan(OfPartitions, OnPartition, ControlEvent):
     def sentence_of(cls, many: Sequence[Self]) -> str:
         first = many[0]
         changes = (("adds", first.adding), ("removes", first.removing))
-        how = " and ".join(f"{verb} {set_of(who)}" for verb, who in changes if who) or "only changes their order"
+        how = (
+            " and ".join(f"{verb} {set_of(who)}" for verb, who in changes if who)
+            or "only changes the order of the replicas"
+        )
         to = either((set_of(without(event.replicas, event.removing)) for event in many), " to ")
-        return f"an operator began to reassign {where(many)}{to}: it {how}"
+        return f"an operator began a reassignment of {where(many)}{to}, which {how}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,7 +513,7 @@ class ReassignmentCompleted(OfPartitions, OnPartition, ControlEvent):
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     replicas: column.Replicas
-    previous_replicas: Annotated[tuple[str, ...], "replicas before the event; empty: not known"] = ()
+    previous_replicas: Annotated[tuple[str, ...], "replicas before the event; empty: unknown"] = ()
 
     MAY_DIFFER = ("leader_epoch", "partition_epoch", "replicas", "previous_replicas")
 
@@ -558,8 +565,10 @@ class ConfigAltered(ControlEvent):
     broker: column.Broker = None
     group: Annotated[str | None, "group id"] = None
     key: Annotated[str, "configuration key, as Kafka spells it"]
-    value: Annotated[str | None, "its new value; absent: back to the default"]
-    min_isr: Annotated[int | None, "min.insync.replicas of the topic; at most the number of replicas counts"] = None
+    value: Annotated[str | None, "the new value; null: the default applies again"]
+    min_isr: Annotated[
+        int | None, "min.insync.replicas of the topic; the effective value is at most the number of replicas"
+    ] = None
     cause: Annotated[ConfigCause | None, "who changed it, see ConfigCause"] = None
 
     def sentence(self) -> str:
@@ -585,7 +594,7 @@ class ConfigAltered(ControlEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionRefused(OfPartitions, OnPartition, ControlEvent):
     error: column.Error
-    message: Annotated[str, "what the answer says"]
+    message: Annotated[str, "error message in the answer"]
 
     @classmethod
     def sentence_of(cls, many: Sequence[Self]) -> str:
@@ -600,14 +609,14 @@ class IsrProposed(OfPartitions, OnPartition, ControlEvent):
     isr: column.Isr
     previous_isr: column.PreviousIsr
     cause: Annotated[IsrCause, "why, see IsrCause"]
-    caught_up_to: Annotated[int | None, "the follower that is to join holds every record below it"] = None
+    caught_up_to: Annotated[int | None, "the joining follower has every record below this offset"] = None
     high_watermark: Annotated[int | None, "high watermark of the leader"] = None
-    epoch_start_offset: Annotated[int | None, "start of the leader's epoch, which the follower has reached, too"] = None
-    lag_causes: Annotated[tuple[LagCause, ...], "of each member that is to leave, in the order of the ISR"] = ()
-    lags: Annotated[tuple[int, ...], "and by how much: microseconds, or records for `behind`, or -1"] = ()
+    epoch_start_offset: Annotated[int | None, "start of the leader's epoch, which the follower has also reached"] = None
+    lag_causes: Annotated[tuple[LagCause, ...], "why each leaving member is out of sync, in the order of the ISR"] = ()
+    lags: Annotated[tuple[int, ...], "lag of each leaving member: microseconds, or records for `behind`; -1: none"] = ()
     lag_time_max_us: Annotated[int | None, "replica.lag.time.max.ms"] = None
     lag_max_messages: Annotated[int | None, "replica.lag.max.messages"] = None
-    error: Annotated[str | None, "how the controller answered before"] = None
+    error: Annotated[str | None, "error in the controller's previous answer"] = None
 
     MAY_DIFFER = (
         "node", "leader_epoch", "partition_epoch", "isr", "previous_isr", "caught_up_to", "high_watermark",
@@ -647,7 +656,8 @@ class IsrProposed(OfPartitions, OnPartition, ControlEvent):
                     found += of_each(many, cls._lagging)
                 return f"{found} ({first._limits()})" if first._limits() else found
             case IsrCause.RETRY:
-                return f"{who} proposed {isr} again: the controller answered {first.error}"
+                proposed = either((set_of(event.isr) for event in many), " ")
+                return f"{who} proposed the ISR{proposed} of {where(many)} again: the controller answered {first.error}"
 
     def _lagging(self) -> str:
         return listed(list(map(self._lag, self._leaving, self.lag_causes, self.lags)))
@@ -702,20 +712,20 @@ class IsrCommitted(OnOccasion):
             verbs = [f"{listed(who)} {verb}" for who, verb in ((left, "left"), (joined, "joined")) if who]
             what = f"{' and '.join(verbs)} {isr}" + (f" ({now})" if now else "")
         else:
-            what = f"{isr} is {now}" if now else f"{isr} stays as it is"
+            what = f"{isr} is {now}" if now else f"{isr} did not change"
         if first.recovered:
             what += "; the leader has recovered from its unclean election"
-        leader = first.proposed_by if len({event.proposed_by for event in many}) == 1 else "each leader"
+        leader = f"the leader {first.proposed_by}" if len({event.proposed_by for event in many}) == 1 else "each leader"
         match first.cause:
             case IsrCommitCause.PROPOSED:
-                return f"{what}: {leader} proposed it as leader"
+                return f"{what}: {leader} proposed this"
             case IsrCommitCause.WRITTEN:
-                return f"{what}: {leader} wrote it as leader"
+                return f"{what}: {leader} wrote this to ZooKeeper"
             case IsrCommitCause.TAKEN_OFFLINE:
                 return f"{what}: {first.node} took {listed(left)} offline{first.on_occasion()}"
             case IsrCommitCause.UNCLEAN_ELECTION:
-                lost = set_of(first.previous_isr) if first.previous_isr else "others"
-                return f"{isr} is {set_of(first.isr)} after the unclean election: what only {lost} held is lost"
+                lost = set_of(first.previous_isr) if first.previous_isr else "other replicas"
+                return f"{isr} is {set_of(first.isr)} after the unclean election: records that only {lost} had are lost"
         return what + first.on_occasion()
 
 
@@ -726,11 +736,13 @@ class ElrCommitted(OnOccasion):
     isr: column.Isr
     elr: Annotated[tuple[str, ...], "eligible leader replicas after the event"]
     previous_elr: Annotated[tuple[str, ...], "eligible leader replicas before the event"]
-    last_known_leader: Annotated[str | None, "who led last, while the partition has neither leader nor ISR"]
-    previous_last_known_leader: Annotated[str | None, "likewise, before the event"] = None
-    cause: Annotated[ElrCause | None, "why the whole ELR went, if it went at once"] = None
-    came_causes: Annotated[tuple[ElrCause, ...], "of each that came to the ELR, in the order of `elr`"] = ()
-    gone_causes: Annotated[tuple[ElrCause, ...], "of each that went from it, in the order of `previous_elr`"] = ()
+    last_known_leader: Annotated[str | None, "the last leader, if the partition has neither leader nor ISR"]
+    previous_last_known_leader: Annotated[str | None, "last known leader before the event"] = None
+    cause: Annotated[ElrCause | None, "why the whole ELR was emptied at once; null: it was not"] = None
+    came_causes: Annotated[tuple[ElrCause, ...], "why each new member entered the ELR, in the order of `elr`"] = ()
+    gone_causes: Annotated[
+        tuple[ElrCause, ...], "why each former member left the ELR, in the order of `previous_elr`"
+    ] = ()
 
     MAY_DIFFER = ("leader_epoch", "partition_epoch")
 
@@ -747,12 +759,12 @@ class ElrCommitted(OnOccasion):
         found = []
         eligible = [who for who, cause in came if cause is ElrCause.BELOW_MIN_ISR]
         if eligible:
-            below = "the ISR is below min.insync.replicas and the high watermark cannot rise from here"
+            below = "the ISR is below min.insync.replicas, so the high watermark cannot rise"
             found.append(f"{listed(eligible)} may still lead, as {below}")
-        found += [f"{who} stays although it is no longer a replica" for who, _ in came if who not in eligible]
+        found += [f"{who} stays in it although it is no longer a replica" for who, _ in came if who not in eligible]
         found += [f"{who} {self._why_gone(cause)}" for who, cause in gone]
         if self.last_known_leader is not None and self.last_known_leader != self.previous_last_known_leader:
-            found.append(f"{self.last_known_leader} is remembered as the last leader")
+            found.append(f"{self.last_known_leader} is recorded as the last known leader")
         return "; ".join(found)
 
     def _why_gone(self, cause: ElrCause) -> str:
@@ -766,9 +778,9 @@ class ElrCommitted(OnOccasion):
             case ElrCause.NOT_ASSIGNED:
                 return "is no longer a replica"
             case ElrCause.DIRECTORY_REPORTED:
-                return "may not lead, as Kafka before 4.3 voids the ELR on such a report"
+                return "may not lead, as Kafka before 4.3 voids the ELR when a log directory is reported"
             case _:
-                return f"has to catch up first with the ISR {set_of(self.isr)}"
+                return f"has to catch up with the ISR {set_of(self.isr)} first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -781,9 +793,9 @@ class IsrRejected(OfPartitions, OnPartition, ControlEvent):
     broker: column.Broker
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
-    isr: Annotated[tuple[str, ...], "the in-sync replicas that were refused"]
+    isr: Annotated[tuple[str, ...], "the proposed ISR, which was refused"]
     error: column.Error
-    message: Annotated[str | None, "what the answer says"] = None
+    message: Annotated[str | None, "error message in the answer"] = None
     proposed_leader_epoch: Annotated[int | None, "leader epoch in the proposal"] = None
     proposed_partition_epoch: Annotated[int | None, "partition epoch in the proposal"] = None
 
@@ -808,7 +820,7 @@ class IsrRejected(OfPartitions, OnPartition, ControlEvent):
             )
         is_known = self.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
         return (
-            f"{self.broker} proposed at leader epoch {self.proposed_leader_epoch} and version "
+            f"the proposal has leader epoch {self.proposed_leader_epoch} and partition epoch "
             f"{self.proposed_partition_epoch}"
-            + (f"; the partition is at {self.leader_epoch} and {self.partition_epoch}" if is_known else "")
+            + (f", but the partition has {self.leader_epoch} and {self.partition_epoch}" if is_known else "")
         )

@@ -22,7 +22,7 @@ Generation = Annotated[int, "generation of the group"]
 ProducerId = Annotated[int, "producer id of the transaction"]
 Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
 GroupType = Annotated[str, "Kafka's type of the group: `classic`, `consumer` (KIP-848) or `streams` (KIP-1071)"]
-Said = Annotated[str | None, "why, as the client itself says"]
+Said = Annotated[str | None, "reason that the client sent"]
 
 CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 _WHOSE = {"session.timeout.ms": "its ", "consumer.session.timeout.ms": "the group's own "}
@@ -54,10 +54,10 @@ class GroupsLoaded(OfPartitions, OnPartition, GroupEvent):
     """A broker became the leader of a partition of the offsets topic, and has loaded the groups in it."""
 
     leader_epoch: column.Epoch
-    groups: Annotated[int, "groups kept in the partition"]
-    offsets: Annotated[int, "offsets committed in them"]
-    held_back: Annotated[int, "offsets that wait for the end of their transaction"] = 0
-    unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
+    groups: Annotated[int, "number of groups in the partition"]
+    offsets: Annotated[int, "number of committed offsets of these groups"]
+    held_back: Annotated[int, "number of offset commits that wait for the end of their transaction"] = 0
+    unreadable: Annotated[int, "number of records that could not be read and were skipped"] = 0
 
     MAY_DIFFER = ("leader_epoch", "groups", "offsets", "held_back", "unreadable")
 
@@ -69,10 +69,9 @@ class GroupsLoaded(OfPartitions, OnPartition, GroupEvent):
     def _kept(self) -> str:
         found = f"{counted(self.groups, 'group')} with {counted(self.offsets, 'committed offset')}"
         if self.held_back:
-            found += f", and {self.held_back} more that wait for the end of their transaction"
+            found += f", and {counted(self.held_back, 'offset commit')} of open transactions"
         if self.unreadable:
-            what = "record that cannot be read was" if self.unreadable == 1 else "records that cannot be read were"
-            found += f" ({self.unreadable} {what} passed over)"
+            found += f" ({counted(self.unreadable, 'unreadable record')} skipped)"
         return found
 
 
@@ -80,10 +79,10 @@ class GroupsLoaded(OfPartitions, OnPartition, GroupEvent):
 class GroupsUnloaded(OnPartition, GroupEvent):
     """A broker no longer coordinates the groups of a partition of the offsets topic."""
 
-    groups: Annotated[int, "groups kept in the partition"]
+    groups: Annotated[int, "number of groups in the partition"]
 
     def sentence(self) -> str:
-        return f"{self.node} no longer leads {self.name}: the members of its groups have to find their new coordinator"
+        return f"{self.node} no longer leads {self.name}: the members of its groups have to find the new coordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +90,14 @@ class GroupMemberJoined(OfMember):
     """A group accepted a member, which gets partitions in the next generation."""
 
     generation: Generation
-    cause: Annotated[JoinCause, "why it is taken in"]
-    replaced: Annotated[str | None, "member id that its group.instance.id had until now"] = None
-    replaced_client_id: Annotated[str | None, "client.id that went with it"] = None
+    cause: Annotated[JoinCause, "why the group accepted the member, see JoinCause"]
+    replaced: Annotated[str | None, "previous member id with the same group.instance.id"] = None
+    replaced_client_id: Annotated[str | None, "client.id of the replaced member"] = None
     group_type: GroupType = CLASSIC
     message: Said = None
-    api: Annotated[str | None, "the request that it joins with, in a consumer group"] = None
-    topics: Annotated[tuple[str, ...], "topics that it subscribes to, in a consumer group"] = ()
-    pattern: Annotated[str | None, "pattern of topics that it subscribes to (KIP-848)"] = None
+    api: Annotated[str | None, "the request with which it joined a group that is not classic"] = None
+    topics: Annotated[tuple[str, ...], "topics to which it subscribed, in a group that is not classic"] = ()
+    pattern: Annotated[str | None, "pattern of the topics to which it subscribed (KIP-848)"] = None
 
     def sentence(self) -> str:
         who = _called(self.member, self.instance, self.client_id)
@@ -108,11 +107,11 @@ class GroupMemberJoined(OfMember):
             request = "JoinGroup" if self.api == "JoinGroup" else "first heartbeat"
             pattern = [f"topics that match {self.pattern}"] if self.pattern else []
             wishes = ", ".join([*self.topics, *pattern]) or "no topic"
-            place = f", and it replaces {before}" if before else ""
-            return f"{taken}its {request} subscribes to {wishes}{place}"
+            replacing = f", and it replaces {before}" if before else ""
+            return f"{taken}its {request} subscribed to {wishes}{replacing}"
         if self.cause is JoinCause.STATIC_RETURNED:
-            return f"{taken}it has come back and replaces {before}"
-        return f"{taken}it is new{_in_brackets(self.message)}"
+            return f"{taken}it came back and replaces {before}"
+        return f"{taken}it is a new member{_in_brackets(self.message)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +119,10 @@ class GroupMemberLeft(OfMember):
     """A member is no longer part of its group."""
 
     generation: Generation
-    cause: Annotated[LeaveCause, "why it is out"]
+    cause: Annotated[LeaveCause, "why the member left, see LeaveCause"]
     group_type: GroupType = CLASSIC
-    timeout_ms: Annotated[int | None, "the time that has passed, or that it had"] = None
-    config: Annotated[str | None, "the setting that says this time, of a session in a consumer group"] = None
+    timeout_ms: Annotated[int | None, "the timeout that expired, in milliseconds"] = None
+    config: Annotated[str | None, "the setting of `timeout_ms`, for sessions in a group that is not classic"] = None
     max_size: Annotated[int | None, "group.max.size"] = None
     message: Said = None
 
@@ -142,8 +141,8 @@ class GroupMemberLeft(OfMember):
                 return what + _in_brackets(self.message)
             case LeaveCause.SESSION_TIMEOUT:
                 if self.config is None:
-                    return f"it was silent for {limit}"
-                return f"no heartbeat came for {_WHOSE.get(self.config, '')}{self.config}={timeout_ms}"
+                    return f"no request of it arrived for {limit}"
+                return f"no heartbeat arrived within {_WHOSE.get(self.config, '')}{self.config}={timeout_ms}"
             case LeaveCause.JOIN_TIMEOUT:
                 if of_consumers:
                     return f"it did not join again within its rebalance timeout of {timeout_ms} ms"
@@ -165,12 +164,12 @@ class GroupRebalanceBegan(GroupEvent):
     node: column.Node
     group: Group
     generation: Generation
-    cause: Annotated[RebalanceCause, "why they are to join"]
-    is_first: Annotated[bool, "the group was empty"] = False
-    member: Annotated[str | None, "id of the member that has come or gone"] = None
+    cause: Annotated[RebalanceCause, "why the members have to join again, see RebalanceCause"]
+    is_first: Annotated[bool, "true: the group was empty before"] = False
+    member: Annotated[str | None, "id of the member that joined or left"] = None
     instance: Instance = None
     client_id: ClientIdIfAny = None
-    error: Annotated[str | None, "what the members hear"] = None
+    error: Annotated[str | None, "error in the responses to the members"] = None
     max_size: Annotated[int | None, "group.max.size"] = None
 
     def sentence(self) -> str:
@@ -185,11 +184,11 @@ class GroupRebalanceBegan(GroupEvent):
             case RebalanceCause.MEMBER_JOINED:
                 return f"{who} joined"
             case RebalanceCause.MEMBER_LEFT:
-                return f"{who} is gone"
+                return f"{who} is no longer a member"
             case RebalanceCause.MEMBER_REJOINED:
                 return f"{self.member} joined again"
             case RebalanceCause.LEADER_REJOINED:
-                return f"its leader {self.member} joined again"
+                return f"the group's leader {self.member} joined again"
             case RebalanceCause.OTHER_PROTOCOLS:
                 return f"{self.member} joined again with other protocols"
             case RebalanceCause.STATIC_RETURNED:
@@ -199,9 +198,9 @@ class GroupRebalanceBegan(GroupEvent):
             case RebalanceCause.SYNC_TIMEOUT:
                 return "members that never asked for their assignment were removed"
             case RebalanceCause.NOT_WRITTEN:
-                return f"its assignment could not be written (members get {self.error})"
+                return f"the assignment could not be written; the members got {self.error}"
             case RebalanceCause.GROUP_TOO_LARGE:
-                return f"it has more than group.max.size={self.max_size} members"
+                return f"the group has more than group.max.size={self.max_size} members"
             case RebalanceCause.UPGRADE_FAILED | RebalanceCause.DOWNGRADED:
                 return self.cause.meaning
 
@@ -214,15 +213,16 @@ class GroupRebalanced(GroupEvent):
     group: Group
     generation: Generation
     members: Members
-    member: Annotated[str | None, "the member that assigns; null in an empty group"]
-    protocol: Annotated[str | None, "how partitions are assigned; null in an empty group"]
+    member: Annotated[str | None, "the group's leader, which assigns the partitions; null in an empty group"]
+    protocol: Annotated[str | None, "name of the assignor; null in an empty group"]
 
     def sentence(self) -> str:
         generation, count = f"generation {self.generation} of group {self.group}", len(self.members)
         if count == 0:
-            return f"{generation} is empty: all its members are gone"
-        members = "1 member, which assigns" if count == 1 else f"{count} members, one of which assigns"
-        return f"{generation} has {members} the partitions ({self.protocol})"
+            return f"{generation} is empty, because all members left"
+        return (
+            f"{generation} began with {counted(count, 'member')}; its leader assigns the partitions ({self.protocol})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,19 +233,21 @@ class GroupAssigned(GroupEvent):
     group: Group
     generation: Generation
     members: Members
-    assignor: Annotated[str | None, "how the coordinator has assigned (KIP-848); null: a member has assigned"] = None
+    assignor: Annotated[str | None, "assignor of the coordinator (KIP-848); null: a member assigned the partitions"] = (
+        None
+    )
     group_type: GroupType = CONSUMER
 
     def sentence(self) -> str:
         if self.assignor is None:
             return (
-                f"the assignment of generation {self.generation} of group {self.group} is on all in-sync replicas: its "
-                "members get their partitions"
+                f"the assignment of generation {self.generation} of group {self.group} is on all in-sync replicas, so "
+                "the members get their partitions"
             )
         members = "its member" if len(self.members) == 1 else f"its {len(self.members)} members"
         return (
             f"epoch {self.generation} of {_kind(self.group_type)} {self.group} has a target assignment for {members} "
-            f"({self.assignor}); only partitions that move are given up first"
+            f"({self.assignor}); members give up only the partitions that move"
         )
 
 
@@ -254,11 +256,11 @@ class GroupMemberAssigned(OfMember):
     """The assignment of one member of a classic group, as the group's leader has sent it; see GroupAssigned."""
 
     generation: Generation
-    partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
+    partitions: Annotated[tuple[str, ...], "partitions assigned to the member, as topic-number"]
 
     def sentence(self) -> str:
         who = _called(self.member, self.instance, self.client_id)
-        return f"{who} of group {self.group} is to read {_listed(self.partitions)} in generation {self.generation}"
+        return f"{who} of group {self.group} was assigned {_listed(self.partitions)} in generation {self.generation}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +269,8 @@ class GroupMemberReconciled(OfMember):
 
     generation: Annotated[int, "epoch of the member"]
     state: Annotated[str, "Kafka's name of the member's state"] = "STABLE"
-    partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
-    revoking: Annotated[tuple[str, ...], "partitions that the member has still to give up, as topic-number"]
+    partitions: Annotated[tuple[str, ...], "partitions assigned to the member, as topic-number"]
+    revoking: Annotated[tuple[str, ...], "partitions that the member still has to give up, as topic-number"]
     group_type: GroupType = CONSUMER
 
     def sentence(self) -> str:
@@ -278,9 +280,9 @@ class GroupMemberReconciled(OfMember):
             case "UNRELEASED_PARTITIONS":
                 what = "waits for partitions that other members have not given up yet"
             case _:
-                what = "has its target"
+                what = "has its target assignment"
         who, read = _called(self.member, self.instance, self.client_id), ", ".join(self.partitions) or "nothing"
-        return f"{who} of {_kind(self.group_type)} {self.group} {what}; it is to read {read}"
+        return f"{who} of {_kind(self.group_type)} {self.group} {what}; it is assigned {read}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,15 +291,15 @@ class GroupMigrated(GroupEvent):
 
     node: column.Node
     group: Group
-    generation: Annotated[int, "generation or epoch from which it goes on"]
+    generation: Annotated[int, "generation or epoch with which the group continues"]
     members: Members
-    protocol: Annotated[str, "the kind of group that it is now: `consumer` or `classic`"]
+    protocol: Annotated[str, "the new type of the group: `consumer` or `classic`"]
 
     def sentence(self) -> str:
         if self.protocol == CONSUMER:
-            before, after, why = "classic", "consumer", "a member of KIP-848 joined it"
+            before, after, why = "classic", "consumer", "a member with the KIP-848 protocol joined it"
         else:
-            before, after, why = "consumer", "classic", "its last member of KIP-848 left"
+            before, after, why = "consumer", "classic", "its last member with the KIP-848 protocol left"
         changed = f"group {self.group} changed from a {before} to a {after} group"
         return f"{changed} at epoch {self.generation}: {why}"
 
@@ -312,15 +314,15 @@ class OffsetCommitted(OnPartition, GroupEvent):
     group: Group
     member: Annotated[
         str | None,
-        "the member that committed; null: an operator, a consumer outside of the group, or a transaction",
+        "the member that committed; null: an operator, a consumer outside the group or a transaction",
     ]
     client_id: ClientIdIfAny = None
     generation: Generation
-    producer_id: Annotated[int | None, "producer id of the transaction that the commit was part of"] = None
+    producer_id: Annotated[int | None, "producer id of the transaction that contained the commit; null: none"] = None
     offset: column.Offset
 
     def sentence(self) -> str:
-        moved = f"group {self.group} has committed offset {self.offset} of {self.name}"
+        moved = f"group {self.group} committed offset {self.offset} of {self.name}"
         if self.producer_id is not None:
             return f"{moved}: the transaction of producer {self.producer_id} was committed"
         who = "a client outside the group"
@@ -334,7 +336,7 @@ class OffsetHeldBack(OnPartition, GroupEvent):
     """Every in-sync replica has an offset commit of a transaction, which takes effect when the transaction commits."""
 
     group: Group
-    member: Annotated[str | None, "the member that committed; null: the producer did not say"]
+    member: Annotated[str | None, "the member that committed; null: the producer did not name it"]
     generation: Generation
     producer_id: ProducerId
     offset: column.Offset
@@ -368,7 +370,7 @@ class GroupRemoved(GroupEvent):
     node: column.Node
     group: Group
     generation: Generation
-    cause: Annotated[RemovalCause, "why it is gone"]
+    cause: Annotated[RemovalCause, "why the group was removed, see RemovalCause"]
 
     def sentence(self) -> str:
         return f"group {self.group} was removed: {self.cause.meaning}"
@@ -379,7 +381,7 @@ class CommittedOffsetRemoved(OnPartition, GroupEvent):
     """A group's committed offset for a partition was removed."""
 
     group: Group
-    cause: Annotated[RemovalCause, "why it has none"]
+    cause: Annotated[RemovalCause, "why the offset was removed, see RemovalCause"]
 
     def sentence(self) -> str:
-        return f"group {self.group} no longer has a committed offset for {self.name}: {self.cause.meaning}"
+        return f"the committed offset of group {self.group} for {self.name} was removed: {self.cause.meaning}"

@@ -8,14 +8,14 @@ from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import Frequent, OfClient, PipelineEvent
 
-_Interceptor = Annotated[str, "one of interceptor.classes"]
-_Hook = Annotated[str, "its method: onSend, onAcknowledgement, onConsume or onCommit"]
-_Outcome = Annotated[str, "unchanged, changed, or threw: the client logs the exception and goes on"]
-_Calls = Annotated[int, "how often this method has been called in this life of the client, this time included"]
-_TookUs = Annotated[int, "time of the application's thread, as the scenario's `cpu` says"]
-_KeyFormat = Annotated[str, "of the key: key.serializer or key.deserializer"]
-_ValueFormat = Annotated[str, "of the value: value.serializer or value.deserializer"]
-_ChosenLater = Annotated[int, "partition number, -1: not chosen yet"]
+_Interceptor = Annotated[str, "class of the interceptor, from interceptor.classes"]
+_Hook = Annotated[str, "method of the interceptor: onSend, onAcknowledgement, onConsume or onCommit"]
+_Outcome = Annotated[str, "unchanged, changed or threw (the client logs the exception and continues)"]
+_Calls = Annotated[int, "number of calls of this method since the client started, including this one"]
+_TookUs = Annotated[int, "microseconds of the application's thread, from `cpu` in the scenario"]
+_KeyFormat = Annotated[str, "key.serializer or key.deserializer"]
+_ValueFormat = Annotated[str, "value.serializer or value.deserializer"]
+_ChosenLater = Annotated[int, "partition number; -1: not chosen yet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ class RecordIntercepted(PipelineEvent):
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    offset: Annotated[int | None, "onAcknowledgement: of the ack"] = None
-    error: Annotated[str | None, "onAcknowledgement: why the record failed"] = None
+    offset: Annotated[int | None, "onAcknowledgement: offset in the ack"] = None
+    error: Annotated[str | None, "onAcknowledgement: error of the record"] = None
 
     def sentence(self) -> str:
         if self.hook != "onAcknowledgement":
             return _called(self, self.record)
-        became = "was handed over" if self.offset is None else f"was acked at offset {self.offset}"
+        became = "was sent with acks=0" if self.offset is None else f"was acked at offset {self.offset}"
         return _called(self, f"{self.record}, which {became if self.error is None else f'failed with {self.error}'}")
 
 
@@ -55,7 +55,7 @@ class RecordSerialized(Frequent, PipelineEvent):
     took_us: _TookUs
 
     def sentence(self) -> str:
-        return f"{self.client} serialized {self.record} to {self.size_bytes:,} bytes by {_formats(self)}"
+        return f"{self.client} serialized {self.record} to {self.size_bytes:,} bytes with {_formats(self)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class RecordDeserialized(OfClient, Frequent, PipelineEvent):
     took_us: _TookUs
 
     def sentence(self) -> str:
-        return f"{self.client} deserialized {self.record} at offset {self.offset} by {_formats(self)}"
+        return f"{self.client} deserialized {self.record} at offset {self.offset} with {_formats(self)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,11 @@ class DeserializationFailed(OfClient, PipelineEvent):
     record: column.Record
     key_format: _KeyFormat
     value_format: _ValueFormat
-    message: Annotated[str, "what the deserializer says"]
+    message: Annotated[str, "error message of the deserializer"]
 
     def sentence(self) -> str:
         what = f"{self.record} at offset {self.offset} of {self.topic}-{self.partition}"
-        stays = "it stays there until its application seeks past it"
+        stays = "its position stays there until the application seeks past the record"
         return f"{self.client} could not deserialize {what} ({self.message}); {stays}"
 
 
@@ -95,13 +95,13 @@ class DeserializationFailed(OfClient, PipelineEvent):
 class PositionIntercepted(OfClient, PipelineEvent):
     """An interceptor of a consumer was called, with fetched records or with a committed offset."""
 
-    offset: Annotated[int, "behind the last record, or the one that was committed"]
+    offset: Annotated[int, "offset after the last record, or the committed offset"]
     interceptor: _Interceptor
     hook: _Hook
     outcome: _Outcome
     calls: _Calls
     took_us: _TookUs
-    first_offset: Annotated[int | None, "onConsume: of the first record"] = None
+    first_offset: Annotated[int | None, "onConsume: offset of the first record"] = None
 
     def sentence(self) -> str:
         first, last = self.first_offset, self.offset - 1
@@ -117,7 +117,7 @@ def _called(event: RecordIntercepted | PositionIntercepted, what: str) -> str:
         case "changed":
             return f"{who} changed the value of {what} in {event.hook}"
         case "threw":
-            return f"{who} threw in {event.hook} of {what}; the client logged it and went on"
+            return f"{who} threw an exception in {event.hook} of {what}; the client logged it and continued"
     return f"{who} counted {event.hook} of {what}, call {event.calls}"
 
 

@@ -25,7 +25,7 @@ class ReplicaDeleted(OfPartitions, OnPartition, ControlEvent):
     """A broker deleted its replica of a partition, with the log, because the metadata no longer assigns the replica."""
 
     previous_log_end_offset: column.PreviousLeo
-    cause: Annotated[DeletionCause | None, "why the metadata gives it none; null: real Kafka does not say"] = None
+    cause: Annotated[DeletionCause | None, "why the replica was deleted; null: real Kafka does not log it"] = None
 
     MAY_DIFFER = ("previous_log_end_offset",)
 
@@ -53,8 +53,8 @@ class LeadershipBegan(OnPartition, ControlEvent):
 
     def sentence(self) -> str:
         return (
-            f"{self.node} leads {self.name} in epoch {self.leader_epoch}, which starts at {self.log_end_offset}; its "
-            f"high watermark is {self.high_watermark}"
+            f"{self.node} became leader of {self.name} in epoch {self.leader_epoch}, which starts at offset "
+            f"{self.log_end_offset}; its high watermark is {self.high_watermark}"
         )
 
 
@@ -69,8 +69,9 @@ class FollowingBegan(OnPartition, ControlEvent):
     high_watermark: column.Hw
 
     def sentence(self) -> str:
-        what = "has no leader to follow" if self.broker is None else f"follows {self.broker}"
-        return f"{self.node} {what} in epoch {self.leader_epoch} of {self.name}"
+        if self.broker is None:
+            return f"{self.node} has no leader to follow for {self.name} in epoch {self.leader_epoch}"
+        return f"{self.node} became a follower of {self.broker} for {self.name} in epoch {self.leader_epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +81,13 @@ class LogTruncated(OfPartitions, OnPartition, ControlEvent):
     previous_log_end_offset: column.PreviousLeo
     high_watermark: column.Hw
     previous_high_watermark: column.PreviousHw
-    cause: Annotated[TruncationCause | None, "why; null: nobody has said"] = None
+    cause: Annotated[TruncationCause | None, "why, see TruncationCause; null: unknown"] = None
     leader: Annotated[str | None, "the leader that `node` follows"] = None
-    offset: Annotated[int | None, "where the log is cut; a batch that begins before it goes, too"] = None
-    diverging_epoch: Annotated[int | None, "the leader epoch whose end decides"] = None
-    leader_end_offset: Annotated[int | None, "end of that epoch, or of the log, at the leader"] = None
-    own_epoch: Annotated[int | None, "the latest epoch of `node` up to that one"] = None
-    own_end_offset: Annotated[int | None, "end of `own_epoch` in its log"] = None
+    offset: Annotated[int | None, "where the log is cut; a batch that contains this offset is removed whole"] = None
+    diverging_epoch: Annotated[int | None, "the leader epoch whose end offset decides"] = None
+    leader_end_offset: Annotated[int | None, "end of `diverging_epoch`, or of the log, at the leader"] = None
+    own_epoch: Annotated[int | None, "the latest epoch of `node` that is at most `diverging_epoch`"] = None
+    own_end_offset: Annotated[int | None, "end of `own_epoch` in the log of `node`"] = None
 
     MAY_DIFFER = (
         *("leader_epoch", "log_end_offset", "previous_log_end_offset", "high_watermark", "previous_high_watermark"),
@@ -100,42 +101,43 @@ class LogTruncated(OfPartitions, OnPartition, ControlEvent):
     def _cut(self) -> str:
         cut_to = self.log_end_offset if self.offset is None else self.offset
         if self.log_end_offset > self.previous_log_end_offset:
-            found = f"away entirely; it now starts at {cut_to}"
+            found = f"away entirely; the log now starts at {cut_to}"
         else:
             found = f"back to {cut_to}"
         if self.cause is not None:
             found += f", {self._why(self.cause)}"
         if cut_to < self.previous_high_watermark:
-            found += f"; this removed records below its HW {self.previous_high_watermark}"
+            found += f"; the cut removed records below its HW {self.previous_high_watermark}"
         return found
 
     def _why(self, cause: TruncationCause) -> str:
         leader = "the leader" if self.leader is None else f"the leader {self.leader}"
+        of_leader = "" if self.leader is None else f" of {self.leader}"
         epoch_end = f"where {leader} ends in epoch {self.diverging_epoch}"
-        own_high_watermark = "to which only its own HW can be trusted"
+        own_high_watermark = "its own HW, the only offset that it can trust"
         match cause:
             case TruncationCause.HIGH_WATERMARK:
-                return f"its own HW, as a new follower of {self.leader or 'a leader'} does until 0.11"
+                return f"its own HW, when it became a follower{of_leader} (the rule before Kafka 0.11)"
             case TruncationCause.NO_EPOCHS:
-                return f"{own_high_watermark}: it knows no leader epochs to compare with {leader}"
+                return f"{own_high_watermark}: it knows no leader epochs that it could compare with {leader}"
             case TruncationCause.EPOCH_UNKNOWN:
                 return f"{own_high_watermark}: {leader} does not know epoch {self.diverging_epoch}"
             case TruncationCause.NO_ANSWER:
-                return f"since {leader} cannot say where the logs diverge"
+                return f"because {leader} could not say where the logs diverge"
             case TruncationCause.EPOCH_END:
                 return epoch_end
             case TruncationCause.OWN_EPOCH_END:
                 at_leader = f"{leader} continues to {self.leader_end_offset}"
                 return f"where its own log ends in epoch {self.diverging_epoch}, while {at_leader}"
             case TruncationCause.NO_OWN_EPOCH:
-                return f"{epoch_end}, since it knows no epochs itself"
+                return f"{epoch_end}, because {self.node} knows no epoch up to that one"
             case TruncationCause.EARLIER_EPOCH:
-                asked = f"since it does not have epoch {self.diverging_epoch} of {leader}"
-                return f"where its own epoch {self.own_epoch} ends, {asked}; then it asks again"
+                lacking = f"because it lacks epoch {self.diverging_epoch} of {leader}"
+                return f"where its own epoch {self.own_epoch} ends, {lacking}; it then asked again"
             case TruncationCause.LEADER_END:
                 return f"where the log of {leader} ends"
             case TruncationCause.LEADER_START:
-                return f"where the log of {leader} starts, after its own end {self.previous_log_end_offset}"
+                return f"where the log of {leader} starts; its own log ended earlier, at {self.previous_log_end_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ class LogStartOffsetAdvanced(OfPartitions, OnPartition, ControlEvent):
     role: column.Role
     leader_epoch: column.Epoch
     log_start_offset: Annotated[int, "first offset kept"]
-    peer: Annotated[str | None, "the client that asked a leader, the leader of a follower; null: not known"] = None
+    peer: Annotated[str | None, "at a leader, the client that asked; at a follower, its leader; null: unknown"] = None
 
     MAY_DIFFER = ("leader_epoch", "log_start_offset")
 
@@ -154,7 +156,7 @@ class LogStartOffsetAdvanced(OfPartitions, OnPartition, ControlEvent):
         first = many[0]
         found = f"{first.node} deleted records of {where(many)}"
         if first.peer is not None:
-            found += f", as {first.peer} asked" if first.role == "leader" else f", as its leader {first.peer} did"
+            found += f" for {first.peer}" if first.role == "leader" else f", as its leader {first.peer} had done"
         return found + of_each(many, lambda event: f"those below {event.log_start_offset}")
 
 
@@ -162,11 +164,11 @@ class LogStartOffsetAdvanced(OfPartitions, OnPartition, ControlEvent):
 class LogRecovered(OfPartitions, OnPartition, ControlEvent):
     """A log was opened when its broker started."""
 
-    clean: Annotated[bool, "the broker had been shut down in order"]
+    clean: Annotated[bool, "the broker had been shut down cleanly"]
     log_start_offset: Annotated[int, "first offset kept"]
     log_end_offset: column.Leo
     high_watermark: column.Hw
-    size_bytes: Annotated[int, "bytes cut off as torn or corrupt"]
+    size_bytes: Annotated[int, "bytes that were cut off as incomplete or corrupt"]
 
     MAY_DIFFER = ("log_start_offset", "log_end_offset", "high_watermark", "size_bytes")
 
@@ -178,16 +180,18 @@ class LogRecovered(OfPartitions, OnPartition, ControlEvent):
     def _found(self) -> str:
         torn = ""
         if self.size_bytes:
-            torn = f", where {self.size_bytes:,} torn {'byte was' if self.size_bytes == 1 else 'bytes were'} cut off"
+            torn = (
+                f", where {self.size_bytes:,} incomplete {'byte was' if self.size_bytes == 1 else 'bytes were'} cut off"
+            )
         return f"it ends at {self.log_end_offset}{torn}, and its checkpointed high watermark is {self.high_watermark}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFlushed(OnPartition, ControlEvent):
-    offset: Annotated[int, "every record below it is on disk"]
+    offset: Annotated[int, "every record below this offset is on disk"]
 
     def sentence(self) -> str:
-        return f"{self.node} has {self.name} on disk up to {self.offset}"
+        return f"{self.node} flushed {self.name} to disk up to offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +199,8 @@ class DataLost(OfPartitions, OnPartition, ControlEvent):
     """A disk lost bytes of a log. The broker detects the loss at its next start."""
 
     size_bytes: Annotated[int, "bytes; -1: the whole log"]
-    log_end_offset: Annotated[int, "end of the whole batches that are left; 0 if nothing is left"]
-    cause: Annotated[DataLossCause, "how"]
+    log_end_offset: Annotated[int, "end of the last batch that is still complete; 0 if none is"]
+    cause: Annotated[DataLossCause, "how, see DataLossCause"]
 
     MAY_DIFFER = ("size_bytes", "log_end_offset")
 
@@ -209,16 +213,16 @@ class DataLost(OfPartitions, OnPartition, ControlEvent):
         return OfPartitions.fold_key(self), self.size_bytes < 0
 
     def _how(self) -> str:
-        amount = "all records" if self.size_bytes < 0 else f"{self.size_bytes:,} bytes"
+        amount = "all records" if self.size_bytes < 0 else counted(self.size_bytes, "byte")
         match self.cause:
             case DataLossCause.NOT_FLUSHED:
-                return f"{amount} that had never been flushed, so that the log ends at {self.log_end_offset}"
+                return f"{amount} that had never been flushed, and the log now ends at {self.log_end_offset}"
             case DataLossCause.TORN:
-                return f"{amount} were torn off, so that the log ends at {self.log_end_offset}"
+                return f"{amount} were torn off its end, and the log now ends at {self.log_end_offset}"
             case DataLossCause.DISK_REPLACED:
-                return f"{amount}, with the old disk"
+                return f"{amount}, because the disk was replaced"
             case DataLossCause.DISK_FAILED:
-                return f"{amount}, which can no longer be read"
+                return f"{amount} can no longer be read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,10 +232,10 @@ class RecordsExpired(OfPartitions, OnPartition, ControlEvent):
     role: column.Role
     leader_epoch: column.Epoch
     log_start_offset: Annotated[int, "first offset kept"]
-    size_bytes: Annotated[int, "bytes of the segments that went"]
-    segments: Annotated[int, "segments that went"] = 0
-    cause: Annotated[RetentionCause, "by which setting"]
-    limit: Annotated[int, "its value"] = -1
+    size_bytes: Annotated[int, "bytes of the deleted segments"]
+    segments: Annotated[int, "number of deleted segments"] = 0
+    cause: Annotated[RetentionCause, "the setting that decided, see RetentionCause"]
+    limit: Annotated[int, "value of the setting"] = -1
 
     MAY_DIFFER = ("leader_epoch", "log_start_offset", "size_bytes", "segments")
 
@@ -240,9 +244,9 @@ class RecordsExpired(OfPartitions, OnPartition, ControlEvent):
         first = many[0]
         match first.cause:
             case RetentionCause.SIZE:
-                why = f"since retention.bytes={first.limit} are kept without them"
+                why = f"because the log holds retention.bytes={first.limit} without them"
             case RetentionCause.TIME:
-                why = f"whose records are all older than retention.ms={first.limit}"
+                why = f"because all their records are older than retention.ms={first.limit}"
         return f"{first.node} deleted segments of {where(many)}, {why}{of_each(many, cls._deleted)}"
 
     def _deleted(self) -> str:
@@ -254,9 +258,9 @@ class LogDirFailed(ControlEvent):
     """A broker took a log directory with all its replicas offline after a disk error."""
 
     node: column.Node
-    log_dir: Annotated[str, "name of the directory in log.dirs, empty where the broker has only one"]
-    replicas_offline: Annotated[tuple[str, ...], "the partitions whose replicas were in it, such as t-0"]
-    message: Annotated[str, "what the disk said"] = ""
+    log_dir: Annotated[str, "name of the directory in log.dirs; empty if the broker has only one"]
+    replicas_offline: Annotated[tuple[str, ...], "the partitions whose replicas were in the directory, such as t-0"]
+    message: Annotated[str, "error message of the disk"] = ""
 
     def sentence(self) -> str:
         directory = f"log directory {self.log_dir}" if self.log_dir else "log directory"
@@ -275,16 +279,16 @@ class BatchCorrupted(OfPartitions, OnPartition, ControlEvent):
 
     @classmethod
     def sentence_of(cls, many: Sequence[Self]) -> str:
-        found = f"a bit of a batch of {where(many)} changed on the disk of {many[0].node}"
-        unnoticed = "unnoticed until its CRC is checked"
-        return f"{found}, {unnoticed}{of_each(many, lambda event: f'the batch at offset {event.offset}')}"
+        found = f"one bit of a batch of {where(many)} changed on the disk of {many[0].node}"
+        unnoticed = ", which the broker notices only when it checks the CRC"
+        return f"{found}{unnoticed}{of_each(many, lambda event: f'the batch at offset {event.offset}')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRefused(OfPartitions, OnPartition, ControlEvent):
     peer: column.Peer
     error: column.Error
-    message: Annotated[str, "what the broker says of it"] = ""
+    message: Annotated[str, "error message of the broker"] = ""
 
     MAY_DIFFER = ("message",)
 
@@ -302,12 +306,12 @@ class FetchRefused(OnPartition, ControlEvent):
 
     peer: column.Peer
     error: column.Error
-    offset: Annotated[int, "where it would fetch"]
+    offset: Annotated[int, "offset from which `peer` fetches"]
     leader_epoch: column.Epoch
     cause: Annotated[FetchFailureCause, "why"]
-    log_end_offset: Annotated[int | None, "log end offset of `peer`, a follower"] = None
-    limit: Annotated[int | None, "replica.fetch.max.bytes, where a batch is larger"] = None
-    message: Annotated[str | None, "what the leader, or the log of `peer`, says"] = None
+    log_end_offset: Annotated[int | None, "log end offset of `peer`, if it is a follower"] = None
+    limit: Annotated[int | None, "replica.fetch.max.bytes, if a batch is larger"] = None
+    message: Annotated[str | None, "error message of the leader, or of the log of `peer`"] = None
 
     def sentence(self) -> str:
         match self.cause:
@@ -315,18 +319,17 @@ class FetchRefused(OnPartition, ControlEvent):
                 return f"{self.node} refused a fetch of {self.name} by {self.peer}: {self.message or self.error}"
             case FetchFailureCause.FENCED:
                 stopped = f"{self.peer} stopped fetching {self.name} until it learns of a new leader epoch"
-                return f"{stopped}: epoch {self.leader_epoch} is over at {self.node}"
+                return f"{stopped}: {self.node} is in a later epoch than {self.leader_epoch}"
             case FetchFailureCause.NOT_APPENDED:
-                return (
-                    f"{self.peer} could not append what {self.node} sent of {self.name}: {self.message or self.error}"
-                )
+                failed = f"{self.peer} could not append the records of {self.name} from {self.node}"
+                return f"{failed}: {self.message or self.error}"
             case FetchFailureCause.OFFSET_GAP:
-                asked = f"it asked for offset {self.offset}, but its log ends at {self.log_end_offset}"
+                asked = f"it fetches from offset {self.offset}, but its log ends at {self.log_end_offset}"
                 return f"{self.peer} cannot replicate {self.name} from {self.node}: {asked}"
             case FetchFailureCause.BATCH_TOO_LARGE:
                 return (
-                    f"{self.peer} cannot copy {self.name} from {self.node} beyond {self.offset}: the next batch is "
-                    f"larger than replica.fetch.max.bytes={self.limit}"
+                    f"{self.peer} cannot replicate {self.name} from {self.node} beyond offset {self.offset}: the next "
+                    f"batch is larger than replica.fetch.max.bytes={self.limit}"
                 )
 
 
@@ -335,13 +338,13 @@ class FetchThrottled(OnPartition, ControlEvent):
     """A follower leaves a partition out of its fetches, because its replication quota is exceeded (KIP-73)."""
 
     peer: column.Peer
-    bytes_per_s: Annotated[int, "how much it has fetched a second"]
-    limit: Annotated[int, "follower.replication.throttled.rate"]
+    bytes_per_s: Annotated[int, "fetch rate of `node`, in bytes per second"]
+    limit: Annotated[int, "follower.replication.throttled.rate, in bytes per second"]
 
     def sentence(self) -> str:
         return (
-            f"{self.node} left {self.name} out of its fetches from {self.peer}: it has fetched {self.bytes_per_s:,} "
-            f"bytes a second, and follower.replication.throttled.rate is {self.limit:,}"
+            f"{self.node} left {self.name} out of its fetches from {self.peer}: it fetched {self.bytes_per_s:,} "
+            f"bytes per second, and follower.replication.throttled.rate is {self.limit:,}"
         )
 
 
@@ -350,15 +353,15 @@ class DivergenceFound(OnPartition, ControlEvent):
     """The leader informed a follower where their logs diverge (diverging epoch of KIP-595)."""
 
     peer: column.Peer
-    leader_epoch: Annotated[int, "largest epoch the leader knows that is not above the follower's last fetched epoch"]
+    leader_epoch: Annotated[int, "the leader's largest epoch that is at most the follower's last fetched epoch"]
     offset: Annotated[int, "end of that epoch in the leader's log"]
-    fetch_offset: Annotated[int, "where the follower fetches"]
+    fetch_offset: Annotated[int, "offset from which the follower fetches"]
     last_fetched_epoch: Annotated[int, "epoch of the follower's last record"]
 
     def sentence(self) -> str:
         return (
-            f"{self.peer} fetches from {self.fetch_offset} after a record of epoch {self.last_fetched_epoch}, but in "
-            f"{self.node}'s log epoch {self.leader_epoch} ends at {self.offset}"
+            f"{self.peer} fetched {self.name} from offset {self.fetch_offset} after a record of epoch "
+            f"{self.last_fetched_epoch}, but in the log of {self.node} epoch {self.leader_epoch} ends at {self.offset}"
         )
 
 
@@ -391,14 +394,14 @@ class FollowerFetched(OnPartition, Frequent):
     TABLE: ClassVar[str] = "fetch"
     peer: column.Peer
     leader_epoch: column.Epoch
-    fetch_offset: Annotated[int, "the follower's own log end offset"]
+    fetch_offset: Annotated[int, "log end offset of the follower"]
     log_end_offset: column.Leo
     high_watermark: column.Hw
     in_isr: Annotated[bool, "the follower is in the committed ISR"]
 
     def sentence(self) -> str:
-        what = f"{self.topic}-{self.partition} from offset {self.fetch_offset}"
-        return f"{self.peer} asked {self.node} for {what}: it has all records below"
+        fetched = f"{self.peer} fetched {self.topic}-{self.partition} from {self.node}"
+        return f"{fetched} at offset {self.fetch_offset}, so it has all earlier records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,8 +410,8 @@ class RecordsSent(OnPartition, Frequent):
 
     TABLE: ClassVar[str] = "fetch"
     peer: column.Peer
-    fetch_offset: Annotated[int, "the follower's own log end offset"]
-    size_bytes: Annotated[int, "bytes that left by sendfile"]
+    fetch_offset: Annotated[int, "log end offset of the follower"]
+    size_bytes: Annotated[int, "bytes that were sent by sendfile"]
 
     def sentence(self) -> str:
         what = f"{self.size_bytes:,} bytes of {self.topic}-{self.partition} from offset {self.fetch_offset}"
@@ -423,21 +426,25 @@ class HighWatermarkAdvanced(OnPartition):
     high_watermark: column.Hw
     previous_high_watermark: column.PreviousHw
     log_end_offset: column.Leo
-    holders: Annotated[tuple[str, ...], "the ISR, whose members hold all below it; empty: real Kafka does not say"] = ()
-    joining: Annotated[str | None, "outside the ISR, but close: the next step waits for it, too"] = None
+    holders: Annotated[
+        tuple[str, ...], "the ISR, whose members have all records below; empty: real Kafka does not log it"
+    ] = ()
+    joining: Annotated[
+        str | None, "a replica outside the ISR that has nearly caught up; the high watermark waits for it too"
+    ] = None
 
     def sentence(self) -> str:
         moved = _moved(self)
         if not self.holders:
             return moved
         if self.holders == (self.node,):
-            who = "it is alone in the ISR and holds"
+            who = "it is alone in the ISR and has"
         else:
-            who = f"{listed(self.holders)} {'both' if len(self.holders) == 2 else 'all'} hold"
+            who = f"{listed(self.holders)} {'both' if len(self.holders) == 2 else 'all'} have"
         found = f"{moved}: {who} the records below {self.high_watermark}"
         if self.joining is None:
             return found
-        return f"{found}; HW waits there for {self.joining}, which is not in the ISR but may join"
+        return f"{found}; the HW waits there for {self.joining}, which is not in the ISR but may join it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,13 +457,13 @@ class HighWatermarkLearned(OnPartition):
     high_watermark: column.Hw
     previous_high_watermark: column.PreviousHw
     log_end_offset: column.Leo
-    cause: Annotated[HighWatermarkCause | None, "why the follower's became that"] = None
-    leader: Annotated[str | None, "whose high watermark it follows"] = None
-    leader_high_watermark: Annotated[int | None, "as the leader's answer said"] = None
+    cause: Annotated[HighWatermarkCause | None, "why the follower set this value, see HighWatermarkCause"] = None
+    leader: Annotated[str | None, "the leader whose high watermark decides"] = None
+    leader_high_watermark: Annotated[int | None, "high watermark in the leader's answer"] = None
 
     def sentence(self) -> str:
         moved = _moved(self)
-        told = f"the leader {self.leader} has HW {self.leader_high_watermark}"
+        told = f"its leader {self.leader} has HW {self.leader_high_watermark}"
         match self.cause:
             case None:
                 return moved
@@ -481,7 +488,7 @@ class LogEntriesFound(OnPartition):
     """Records of one batch in one replica's log at the end of the run."""
 
     TABLE: ClassVar[str] = "final_log"
-    offset: Annotated[int, "offset of the first record; the others follow without gaps"]
+    offset: Annotated[int, "offset of the first record; the other records follow without gaps"]
     records: Annotated[Sequence[str], "names of the records, in offset order"]
     leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
     crc: column.Crc
@@ -494,9 +501,9 @@ class ReplicaFound(OnPartition):
     TABLE: ClassVar[str] = "final_log"
     log_start_offset: Annotated[int, "first offset kept"]
     log_end_offset: column.Leo
-    high_watermark: Annotated[int, "high watermark of a running replica, else the one on its disk"]
-    is_leader: Annotated[bool, "the controller's leader, and running"]
-    in_isr: Annotated[bool, "in the controller's ISR"]
-    running: Annotated[bool, "its broker is running"]
-    in_elr: Annotated[bool, "in the controller's ELR, as a replica that has kept its log"] = False
-    leader_epoch: Annotated[int, "leader epoch of its last batch, -1 if it has none"] = -1
+    high_watermark: Annotated[int, "high watermark of a running replica, otherwise its checkpointed one"]
+    is_leader: Annotated[bool, "the replica is the leader for the controller, and is running"]
+    in_isr: Annotated[bool, "the replica is in the controller's ISR"]
+    running: Annotated[bool, "the broker is running"]
+    in_elr: Annotated[bool, "the replica is in the controller's ELR and has kept its log"] = False
+    leader_epoch: Annotated[int, "leader epoch of the last batch; -1 if the log is empty"] = -1

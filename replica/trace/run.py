@@ -16,28 +16,28 @@ class RunStarted(ControlEvent):
     scenario: Annotated[str, "scenario id"]
     variant: Annotated[str | None, "variant id"]
     seed: Annotated[int, "seed of the run"]
-    profile: Annotated[str, "era of Kafka"]
-    title: Annotated[str, "of the scenario"]
+    profile: Annotated[str, "profile: the Kafka version whose rules apply"]
+    title: Annotated[str, "title of the scenario"]
 
     def sentence(self) -> str:
         """Return the sentence without the scenario's title, which often reveals the outcome."""
         variant = f", variant {self.variant}" if self.variant else ""
-        return f"The run of {self.scenario}{variant} begins, seed {self.seed}, {self.profile}"
+        return f"the run of {self.scenario}{variant} began (seed {self.seed}, {self.profile})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(ControlEvent):
-    lasted_us: Annotated[int, "virtual time that the run has lasted"]
+    lasted_us: Annotated[int, "virtual duration of the run, in microseconds"]
 
     def sentence(self) -> str:
-        return f"the run ends at {self.lasted_us / 1e6:.3f} s"
+        return f"the run ended at {self.lasted_us / 1e6:.3f} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStarted(ControlEvent):
     node: column.Node
     role: Annotated[str, "broker, controller, producer or consumer (in `control`); leader or follower elsewhere"]
-    incarnation: Annotated[int | None, "how often it has started, this time included; null: not known"] = None
+    incarnation: Annotated[int | None, "number of starts so far, including this one; null: unknown"] = None
 
     def sentence(self) -> str:
         match self.incarnation:
@@ -55,8 +55,8 @@ class NodeStopped(ControlEvent):
     how: Annotated[
         str, "stop, kill, power_off, halt (it gives up), crash (a bug in Highwater) or died (killed from outside)"
     ]
-    role: Annotated[str | None, "as of its start; null: not known"] = None
-    last_words: Annotated[str | None, "what a process that ended by itself said, or its exit code"] = None
+    role: Annotated[str | None, "role of the node at its start; null: unknown"] = None
+    last_words: Annotated[str | None, "last message of a process that ended by itself, or its exit code"] = None
 
     def sentence(self) -> str:
         words = f": {self.last_words}" if self.last_words else ""
@@ -65,9 +65,9 @@ class NodeStopped(ControlEvent):
                 survived = "; its page cache survived" if self.role in ("broker", "controller") else ""
                 return f"{self.node} was killed (kill -9){survived}"
             case "power_off":
-                return f"{self.node} lost power; what was not flushed is gone"
+                return f"{self.node} lost power; all data that was not flushed is lost"
             case "stop":
-                return f"{self.node} ended{words}" if words else f"{self.node} shut down in order"
+                return f"{self.node} ended{words}" if words else f"{self.node} shut down cleanly"
             case _:
                 return f"{self.node} halted; its page cache survived{words}"
 
@@ -89,7 +89,7 @@ class FaultEnded(ControlEvent):
     verb: column.Verb
     targets: column.Targets
     effect: column.Effect
-    ended_by: Annotated[str | None, "the step that ended it and says so itself; null: its time was over"] = None
+    ended_by: Annotated[str | None, "the step that ended the fault; null: the fault ended by itself"] = None
 
     def sentence(self) -> str:
         return self.effect
@@ -127,7 +127,7 @@ class MessageDropped(ControlEvent):
     api: column.Api
     part: column.Part
     cause: Annotated[DropCause, "why, see DropCause"]
-    end: Annotated[ConnectionEnd | None, "how the connection ended, where that is why"] = None
+    end: Annotated[ConnectionEnd | None, "how the connection ended, if that is the cause"] = None
 
     def sentence(self) -> str:
         return f"the {self.api} {self.part} from {self.node} to {self.peer} was lost on its way: {self._why()}"
@@ -137,15 +137,15 @@ class MessageDropped(ControlEvent):
             case DropCause.CONNECTION_ENDED:
                 return f"the connection was {self.end.meaning if self.end else 'ended'}"
             case DropCause.CONNECTION_CLOSED:
-                return f"{self.node} closed the connection behind a cut"
+                return f"{self.node} closed the connection while the link was cut"
             case DropCause.CONNECTION_RESET:
-                return f"{self.node} reset the connection behind a cut"
+                return f"{self.node} reset the connection while the link was cut"
             case DropCause.NOT_SENT:
-                return f"{self.node} did not send it in time"
+                return f"{self.node} stopped before it sent the body"
             case DropCause.POWER_LOST:
                 return f"{self.node} lost power"
             case DropCause.PROCESS_GONE:
-                return f"the process of {self.node} held it"
+                return f"it was in the memory of {self.node}, whose process ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +155,14 @@ class ConnectionLost(ControlEvent):
     node: column.Node
     peer: column.Peer
     cause: Annotated[ConnectionEnd, "how it ended, see ConnectionEnd"]
-    message: Annotated[str | None, "of TLS, where that failed"] = None
+    message: Annotated[str | None, "error message of TLS, if TLS failed"] = None
 
     def sentence(self) -> str:
         why = self.cause.meaning
         if self.cause is ConnectionEnd.TLS_FAILED:
             plain = self.message in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
-            hint = ": it may be a client without TLS" if plain else ""
-            why = f"TLS failed ({self.message or 'it ended early'}){hint}"
+            hint = "; the peer may be a client without TLS" if plain else ""
+            why = f"TLS failed ({self.message or 'the handshake ended early'}){hint}"
         return f"{self.node} lost its connection to {self.peer}: {why}"
 
 
@@ -170,9 +170,9 @@ class ConnectionLost(ControlEvent):
 class CheckMade(ControlEvent):
     """The result of a `check` step of the timeline, or a `when` that timed out."""
 
-    held: Annotated[bool, "the check held"]
-    checked: Annotated[str, "the check or the `when`, as the run calls it"]
-    finding: Annotated[str, "what was there, as who checks it says"]
+    held: Annotated[bool, "true: the check passed"]
+    checked: Annotated[str, "the `check` or `when`, as a phrase"]
+    finding: Annotated[str, "what the check found, as a sentence"]
 
     def sentence(self) -> str:
         return f"{self.checked}: {self.finding}"
@@ -181,10 +181,10 @@ class CheckMade(ControlEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlEvent):
     invariant: Annotated[str, "S1..S37 or L1.., as in replica/RULES.md"]
-    promised: Annotated[bool, "the rules of the run promise it: a bug in Highwater"]
-    finding: Annotated[str, "what was there, as who checks it says"]
-    missing_rules: Annotated[tuple[str, ...], "why the rules of the run do not promise it"] = ()
+    promised: Annotated[bool, "true: the rules of the run promise it, so this is a bug in Highwater"]
+    finding: Annotated[str, "what the check found, as a sentence"]
+    missing_rules: Annotated[tuple[str, ...], "reasons why the rules of the run do not promise the invariant"] = ()
 
     def sentence(self) -> str:
-        why = f"; this is not promised: {listed(self.missing_rules)}" if self.missing_rules else ""
+        why = f"; the rules of this run do not promise this: {listed(self.missing_rules)}" if self.missing_rules else ""
         return f"{self.finding}{why}"

@@ -8,6 +8,7 @@ from replica.causes import CloseCause, InjectionCause, LeftOut
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import ControlEvent, Frequent, TraceEvent
+from replica.trace.ranges import counted
 from replica.wording import duration, member_name
 
 
@@ -18,29 +19,29 @@ class ConnectionClosed(ControlEvent):
     node: column.Node
     peer: column.Peer
     cause: Annotated[CloseCause, "why, see CloseCause"]
-    message: Annotated[str | None, "how the request breaks the protocol; why it may not come in"] = None
-    amount: Annotated[int | None, "what there was: bytes of a request, or connections from one address"] = None
-    limit: Annotated[int | None, "what is allowed: bytes, or milliseconds without traffic"] = None
+    message: Annotated[str | None, "how the request violates the protocol, or why authentication failed"] = None
+    amount: Annotated[int | None, "bytes of the request, or number of connections from the address"] = None
+    limit: Annotated[int | None, "the limit: bytes, or milliseconds without traffic"] = None
 
     def sentence(self) -> str:
-        return f"{self.node} closed a connection of {self.peer}: {self._why()}"
+        return f"{self.node} closed a connection from {self.peer}: {self._why()}"
 
     def _why(self) -> str:
         match self.cause:
             case CloseCause.VIOLATION:
                 return self.message or self.cause.meaning
             case CloseCause.REQUEST_TOO_LARGE:
-                return f"a request has {self.amount} bytes; socket.request.max.bytes allows {self.limit}"
+                return f"a request has {self.amount} bytes, but socket.request.max.bytes allows {self.limit}"
             case CloseCause.REQUEST_MEMORY:
                 return (
-                    f"requests that arrive or wait for a handler take more than {self.limit or 0:,} bytes, and this "
-                    f"one, with {self.amount or 0:,} bytes, has stalled for the longest time"
+                    f"incoming and queued requests took more than {self.limit or 0:,} bytes, and the request on "
+                    f"this connection ({self.amount or 0:,} bytes) had stalled for the longest time"
                 )
             case CloseCause.TOO_MANY:
                 address = self.peer.rpartition(":")[0] or self.peer
-                return f"{address} already has {self.amount} connections, as many as it may have"
+                return f"{address} already has {self.amount} connections, as many as max.connections.per.ip allows"
             case CloseCause.IDLE:
-                return f"nothing moved on it for {self.limit} ms (connections.max.idle.ms)"
+                return f"it was idle for {self.limit} ms (connections.max.idle.ms)"
             case CloseCause.AUTHENTICATION_FAILED:
                 return f"authentication failed: {self.message}"
             case _:
@@ -59,7 +60,7 @@ class RequestCrashed(ControlEvent):
 
     def sentence(self) -> str:
         bug = f"a bug in Highwater, {self.bug} in {self.raised_at}: {self.message}"
-        return f"{self.node} gave up a request of {self.peer}: {bug}"
+        return f"{self.node} could not handle a request from {self.peer}: {bug}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +72,27 @@ class ResponseInjected(ControlEvent):
     api: column.Api
     fault: column.Fault
     cause: Annotated[InjectionCause, "what the broker did with the request, see InjectionCause"]
-    error: Annotated[str | None, "the error of the response; null: it is the broker's own response"] = None
-    waited_us: Annotated[int | None, "for how long the response is held back; null: not at all"] = None
-    amount: Annotated[int | None, "throttle time of the response in milliseconds; null: that of the quotas"] = None
-    how: Annotated[str | None, "after or instead: the connection ends after the response, or instead of it"] = None
+    error: Annotated[str | None, "the injected error; null: the response is the broker's own"] = None
+    waited_us: Annotated[int | None, "microseconds that the response was delayed; null: no delay"] = None
+    amount: Annotated[int | None, "injected throttle time in milliseconds; null: the quotas decide"] = None
+    how: Annotated[str | None, "after or instead: the connection was closed after the response, or instead of it"] = (
+        None
+    )
 
     def sentence(self) -> str:
-        request, does = f"{self.api} of {self.peer}", []
+        request, does = f"{self.api} from {self.peer}", []
         if self.error is not None:
             is_applied = self.cause is InjectionCause.APPLIED
-            did = "although it had carried it out" if is_applied else "and did not carry it out"
+            did = "although it carried out the request" if is_applied else "without carrying out the request"
             does.append(f"answered {request} with {self.error} {did}")
         if self.waited_us is not None:
-            does.append(f"kept the answer to {request} back for {duration(self.waited_us)}")
+            does.append(f"delayed the answer to {request} by {duration(self.waited_us)}")
         if self.amount is not None:
-            does.append(f"told {self.peer} to wait {self.amount} ms with the answer to {self.api} (throttle_time_ms)")
+            does.append(f"set throttle_time_ms={self.amount} in the answer to {request}")
         if self.how is not None:
             when = "after the answer to" if self.how == "after" else "instead of answering"
             does.append(f"closed the connection {when} {request}")
-        return f"{self.node} {' and '.join(does)}: `{self.fault}` asked for it"
+        return f"{self.node} {' and '.join(does)} (fault `{self.fault}`)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +100,15 @@ class RequestRefused(TraceEvent):
     """An essential request of a client was refused: to join a group, commit, get a producer id or authenticate."""
 
     TABLE: ClassVar[str] = "refusal"
-    node: Annotated[str, "the node that refuses; the client itself, where it knows the answer without asking"]
+    node: Annotated[str, "the node that refused; the client itself, if it sent no request"]
     client: column.Client
     api: column.Api
     error: column.Error
     group: Annotated[str | None, "group id; null: the request names no group"]
     member: Annotated[str | None, "member id; null: the request names no member"]
     transactional_id: Annotated[str | None, "transactional.id; null: the request names none"] = None
-    topic: Annotated[str | None, "the topic that the error is about; null: it is about none"] = None
-    message: Annotated[str | None, "what the answer says beside the error"] = None
+    topic: Annotated[str | None, "the topic that the error is about; null: none"] = None
+    message: Annotated[str | None, "error message in the answer"] = None
 
     def sentence(self) -> str:
         who = f"member {member_name(self.member, self.client)}" if self.member else self.client
@@ -113,7 +116,7 @@ class RequestRefused(TraceEvent):
         where += "" if self.transactional_id is None else f" for transactional.id {self.transactional_id}"
         where += f" for topic {self.topic}" if self.topic and self.group is None else ""
         message = f" ({self.message})" if self.message else ""
-        return f"{self.node} refused {self.api} of {who}{where} with {self.error}{message}"
+        return f"{self.node} refused {self.api} from {who}{where} with {self.error}{message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,21 +141,23 @@ class EventsLeftOut(TraceEvent):
     TABLE: ClassVar[str] = "request"
     node: column.Node
     peer: column.Peer
-    left_out: Annotated[int, "events that there would have been"]
-    cause: Annotated[LeftOut, "what it does too often, see LeftOut"]
+    left_out: Annotated[int, "number of omitted events"]
+    cause: Annotated[LeftOut, "kind of the omitted events, see LeftOut"]
 
     def sentence(self) -> str:
         node, peer = self.node, self.peer
         match self.cause:
             case LeftOut.CONNECTIONS:
                 more = f"{peer} opened more connections to {node} than the trace keeps"
-                return f"{more}: {self.left_out} connection ends were left out"
+                return f"{more}; {counted(self.left_out, 'connection end')} omitted"
             case LeftOut.REQUESTS:
-                return f"{peer} sent {node} more requests than the trace keeps: {self.left_out} were left out"
+                more = f"{peer} sent {node} more requests than the trace keeps"
+                return f"{more}; {counted(self.left_out, 'request')} omitted"
             case LeftOut.READS:
-                return f"{peer} read the same records repeatedly: {self.left_out} events about that were left out"
+                return f"{peer} read the same records repeatedly; {counted(self.left_out, 'event')} omitted"
             case LeftOut.REFUSALS:
-                return f"{node} refused {peer} more often than the trace keeps: {self.left_out} refusals were left out"
+                more = f"{node} refused {peer} more often than the trace keeps"
+                return f"{more}; {counted(self.left_out, 'refusal')} omitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,24 +173,24 @@ class RequestCompleted(Frequent):
     peer: column.Peer
     api: column.Api
     api_version: Annotated[int, "version of the API"]
-    correlation_id: Annotated[int, "number of the request, given by who asks"]
+    correlation_id: Annotated[int, "correlation id, chosen by the client"]
     connection: Annotated[int, "number of the connection at the node, in order of acceptance"]
-    processor: Annotated[int, "network thread that the connection belongs to"]
-    connected_us: Annotated[int, "when the connection was accepted"]
-    received_us: Annotated[int, "when the whole request had come in"]
+    processor: Annotated[int, "number of the connection's network thread"]
+    connected_us: Annotated[int, "when the connection was accepted, in microseconds"]
+    received_us: Annotated[int, "when the last byte of the request arrived, in microseconds"]
     request_bytes: Annotated[int, "bytes of the request, without its size prefix"]
-    response_bytes: Annotated[int, "bytes of the answer, 0 if none was due"]
-    request_queue_time_us: Annotated[int, "waited in the request channel for a handler"]
-    local_time_us: Annotated[int, "in the handler"]
-    remote_time_us: Annotated[int, "waited for others, in the purgatory"]
-    throttle_time_us: Annotated[int, "the client is to keep silent for so long, by its quota"]
-    response_queue_time_us: Annotated[int, "the answer waited for the network thread"]
-    response_send_time_us: Annotated[int, "until the last byte was with the kernel"]
-    total_time_us: Annotated[int, "from the whole request to the last byte of the answer"]
-    sendfile_calls: Annotated[int, "system calls that sent records out of segment files"]
-    sendfile_bytes: Annotated[int, "bytes of records that left by them"]
+    response_bytes: Annotated[int, "bytes of the response; 0 if the request needs none"]
+    request_queue_time_us: Annotated[int, "microseconds in the request queue, waiting for a handler"]
+    local_time_us: Annotated[int, "microseconds in the request handler"]
+    remote_time_us: Annotated[int, "microseconds in the purgatory, waiting for other brokers or for records"]
+    throttle_time_us: Annotated[int, "throttle time of the client by its quotas, in microseconds"]
+    response_queue_time_us: Annotated[int, "microseconds in the response queue, waiting for the network thread"]
+    response_send_time_us: Annotated[int, "microseconds until the kernel had the last byte of the response"]
+    total_time_us: Annotated[int, "microseconds from the last byte of the request to the last byte of the response"]
+    sendfile_calls: Annotated[int, "number of sendfile calls, which send records from segment files"]
+    sendfile_bytes: Annotated[int, "bytes of records that these calls sent"]
 
     def sentence(self) -> str:
-        what = f"{self.api} {self.correlation_id} of {self.peer}"
+        what = f"{self.api} {self.correlation_id} from {self.peer}"
         verb = "answered" if self.response_bytes else "completed"
         return f"{self.node} {verb} {what} after {duration(self.total_time_us)}"

@@ -21,12 +21,12 @@ First = Annotated[int, "offset of the first record"]
 Last = Annotated[int, "offset of the last record"]
 ClientId = Annotated[str, "client.id of the member"]
 GroupEpoch = Annotated[int, "epoch of the group"]
-DeliveryCount = Annotated[int, "number of deliveries of each record so far"]
-StartOffset = Annotated[int, "the group's start offset (SPSO): everything below it is settled"]
+DeliveryCount = Annotated[int, "number of deliveries of each record, including this one"]
+StartOffset = Annotated[int, "the group's start offset (SPSO); all records below it are settled"]
 
 
 def _records(first: int, last: int) -> str:
-    return f"record {first}" if first == last else f"records {first}-{last}"
+    return f"record {first}" if first == last else f"records {first} to {last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class ShareStatesLoaded(OfPartitions, OnPartition, ShareEvent):
     """A broker became the leader of a partition of the share state topic, and has loaded the states in it."""
 
     leader_epoch: column.Epoch
-    share_partitions: Annotated[int, "share partitions kept in the partition"]
-    unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
+    share_partitions: Annotated[int, "number of share partitions in the partition"]
+    unreadable: Annotated[int, "number of records that could not be read and were skipped"] = 0
 
     MAY_DIFFER = ("leader_epoch", "share_partitions", "unreadable")
 
@@ -60,7 +60,7 @@ class ShareMemberJoined(ShareEvent):
     topics: Annotated[tuple[str, ...], "topics that the member reads"]
 
     def sentence(self) -> str:
-        return f"{member_name(self.member, self.client_id)} joined share group {self.group}, epoch {self.epoch}"
+        return f"{member_name(self.member, self.client_id)} joined share group {self.group} in epoch {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +88,11 @@ class ShareMemberAssigned(ShareEvent):
     member: MemberId
     client_id: ClientId
     epoch: GroupEpoch
-    partitions: Annotated[tuple[str, ...], "partitions that the member reads now"]
+    partitions: Annotated[tuple[str, ...], "partitions assigned to the member, as topic-number"]
 
     def sentence(self) -> str:
         who, has = member_name(self.member, self.client_id), ", ".join(self.partitions) or "nothing"
-        return f"{who} of share group {self.group} reads {has} since epoch {self.epoch}"
+        return f"{who} of share group {self.group} was assigned {has} in epoch {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +106,11 @@ class SharePartitionLoaded(OnPartition, ShareEvent):
     reset: Annotated[str | None, "share.auto.offset.reset; null: the group has settled records before"] = None
 
     def sentence(self) -> str:
-        found = f"{self.node} serves share group {self.group} on {self.name} from {self.start_offset} on"
+        found = f"{self.node} loaded the state of share group {self.group} for {self.name}"
+        start = f"its start offset is {self.start_offset}"
         if self.reset is not None:
-            return f"{found}: no record was settled before, and share.auto.offset.reset is {self.reset}"
-        return f"{found}; the first record to deliver is {self.next_offset}"
+            return f"{found}; {start}, because no record was settled before and share.auto.offset.reset is {self.reset}"
+        return f"{found}; {start}, and delivery continues at offset {self.next_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +118,13 @@ class ShareStateReset(OnPartition, ShareEvent):
     """A share coordinator has begun the state of a share group anew, or deleted it, as an operator asked."""
 
     group: Group
-    start_offset: Annotated[int | None, "start offset that was set; null: share.auto.offset.reset decides"] = None
+    start_offset: Annotated[int | None, "the new start offset; null: share.auto.offset.reset decides"] = None
 
     def sentence(self) -> str:
-        state = f"the state of share group {self.group} on {self.name}"
+        state = f"the state of share group {self.group} for {self.name}"
         if self.start_offset is None:
-            return f"{self.node} deleted {state}: share.auto.offset.reset decides where the group begins"
-        return f"{self.node} set {state} back to start offset {self.start_offset}"
+            return f"{self.node} deleted {state}: share.auto.offset.reset decides where the group starts"
+        return f"{self.node} reset {state} to start offset {self.start_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ class ShareRecordsAcquired(OnPartition, ShareEvent):
     delivery_count: DeliveryCount
 
     def sentence(self) -> str:
-        to = f"to a member of share group {self.group}, delivery {self.delivery_count}"
+        to = f"to a member of share group {self.group} (delivery {self.delivery_count})"
         return f"{self.node} delivered {_records(self.first, self.last)} of {self.name} {to}"
 
 
@@ -154,22 +155,22 @@ class ShareRecordsSettled(OnPartition, ShareEvent):
     last: Last
     delivery_count: DeliveryCount
     delivery_limit: Annotated[int, "group.share.delivery.count.limit of the group"]
-    state: Annotated[str, "the records' state now: available, acknowledged or archived"]
-    share_cause: Annotated[ShareCause, "why the delivery ended"]
+    state: Annotated[str, "the new state of the records: available, acknowledged or archived"]
+    share_cause: Annotated[ShareCause, "why the delivery ended, see ShareCause"]
 
     def sentence(self) -> str:
         what = f"{_records(self.first, self.last)} of {self.name}"
-        verb = "is" if self.first == self.last else "are"
+        was = "was" if self.first == self.last else "were"
         became = {
-            "available": "can be delivered again",
-            "acknowledged": f"{verb} settled",
-            "archived": f"{verb} archived",
+            "available": "became available again",
+            "acknowledged": f"{was} acknowledged",
+            "archived": f"{was} archived",
         }
         after = ""
         if self.state == "archived" and self.share_cause in RELEASES:
             after = f" after {self.delivery_count} of {self.delivery_limit} deliveries"
         outcome = became.get(self.state, self.state) + after
-        return f"In share group {self.group} {what} {outcome}: {self.share_cause.meaning}"
+        return f"{what} {outcome} in share group {self.group}: {self.share_cause.meaning}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class ShareRecordRead(OfClient, ShareEvent, Frequent):
     delivery_count: DeliveryCount
 
     def sentence(self) -> str:
-        again = "" if self.delivery_count == 1 else f", delivery {self.delivery_count}"
+        again = "" if self.delivery_count == 1 else f" (delivery {self.delivery_count})"
         return f"{self.client} got {self.record} at offset {self.offset} of {self.name} from {self.peer}{again}"
 
 

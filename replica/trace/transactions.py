@@ -16,8 +16,8 @@ from replica.trace.ranges import counted
 
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
-ProducerEpoch = Annotated[int, "epoch of the producer id: the newest instance's"]
-Number = Annotated[int, "which transaction of this producer's process, from 1"]
+ProducerEpoch = Annotated[int, "producer epoch, that of the newest instance"]
+Number = Annotated[int, "number of the transaction in this process of the producer, from 1"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class TransactionsLoaded(OfPartitions, OnPartition, TransactionEvent):
     """A broker became the leader of a partition of the transactions topic, and has loaded the states in it."""
 
     leader_epoch: column.Epoch
-    transactions: Annotated[int, "transactional ids kept in the partition"]
-    unreadable: Annotated[int, "records that cannot be read, and are passed over"] = 0
+    transactions: Annotated[int, "number of transactional ids in the partition"]
+    unreadable: Annotated[int, "number of records that could not be read and were skipped"] = 0
 
     MAY_DIFFER = ("leader_epoch", "transactions", "unreadable")
 
@@ -44,10 +44,10 @@ class TransactionsLoaded(OfPartitions, OnPartition, TransactionEvent):
 class TransactionsUnloaded(OnPartition, TransactionEvent):
     """A broker no longer coordinates the transactions of a partition of the transactions topic."""
 
-    transactions: Annotated[int, "transactional ids kept in the partition"]
+    transactions: Annotated[int, "number of transactional ids in the partition"]
 
     def sentence(self) -> str:
-        return f"{self.node} no longer leads {self.name}: its producers have to find their new coordinator"
+        return f"{self.node} no longer leads {self.name}: its producers have to find the new coordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class TransactionStateChanged(TransactionEvent):
     state: Annotated[str, "Kafka's name of the state"]
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    partitions: Annotated[tuple[str, ...], "partitions in the transaction, or that wait for their marker"]
-    fences: Annotated[bool, "the coordinator ends the transaction by itself, and fences its producer"]
-    cause: Annotated[TransactionCause, "why it has come to this state"]
+    partitions: Annotated[tuple[str, ...], "partitions of the transaction, or those that still wait for a marker"]
+    fences: Annotated[bool, "true: the coordinator itself ends the transaction and fences the producer"]
+    cause: Annotated[TransactionCause, "why the state changed, see TransactionCause"]
     added: Annotated[tuple[str, ...], "partitions that joined the transaction"] = ()
     timeout_ms: Annotated[int | None, "transaction.timeout.ms of the producer"] = None
 
@@ -71,11 +71,11 @@ class TransactionStateChanged(TransactionEvent):
             case TransactionCause.PARTITIONS_ADDED:
                 why = f"{', '.join(self.added)} joined the transaction"
             case TransactionCause.TIMEOUT:
-                why = f"it was open for longer than transaction.timeout.ms of {self.timeout_ms}, so it is aborted"
+                why = f"it was open for longer than transaction.timeout.ms={self.timeout_ms}, so it is aborted"
             case _:
                 why = self.cause.meaning
         producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
-        return f"transactional.id {self.transactional_id} is {self.state} {producer}: {why}"
+        return f"transactional.id {self.transactional_id} changed to {self.state} {producer}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class TransactionRefused(TransactionEvent):
 
     def sentence(self) -> str:
         producer = f"(producer id {self.producer_id}, epoch {self.producer_epoch})"
-        what = f"{self.api} of transactional.id {self.transactional_id} {producer}"
+        what = f"{self.api} for transactional.id {self.transactional_id} {producer}"
         return f"{self.node} refused {what} with {self.error}"
 
 
@@ -101,11 +101,11 @@ class TransactionMarkerWritten(OfPartitions, OnPartition, TransactionEvent):
 
     leader_epoch: column.Epoch
     offset: Annotated[int, "offset of the marker"]
-    first_offset: Annotated[int | None, "offset of the transaction's first record in the partition; null: it has none"]
+    first_offset: Annotated[int | None, "offset of the transaction's first record in the partition; null: none"]
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     coordinator_epoch: Annotated[int, "leader epoch of the coordinator's partition when it sent the marker"]
-    committed: Annotated[bool, "committed, not aborted"]
+    committed: Annotated[bool, "true: committed; false: aborted"]
 
     MAY_DIFFER = ("leader_epoch", "offset", "first_offset", "coordinator_epoch")
 
@@ -118,8 +118,8 @@ class TransactionMarkerWritten(OfPartitions, OnPartition, TransactionEvent):
 
     def _found(self) -> str:
         if self.first_offset is None:
-            return f"at {self.offset}, where none was open"
-        return f"at {self.offset}, after its first record at {self.first_offset}"
+            return f"at offset {self.offset} (no record of the transaction)"
+        return f"at offset {self.offset} (first record at {self.first_offset})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,19 +133,19 @@ class LastStableOffsetMoved(OnPartition, TransactionEvent):
     leader_epoch: column.Epoch
     last_stable_offset: Annotated[int, "readers of committed transactions read below it (exclusive)"]
     high_watermark: column.Hw
-    producer_id: Annotated[int | None, "whose open transaction begins there; null: one whose marker is not replicated"]
+    producer_id: Annotated[
+        int | None,
+        "producer id of the open transaction that begins at this offset; null: only its marker is not yet replicated",
+    ]
 
     def sentence(self) -> str:
         what = f"the last stable offset of {self.name}"
         if self.last_stable_offset == self.high_watermark:
             return f"{what} is at the high watermark {self.high_watermark} again"
-        whose = "a transaction whose marker is not on all in-sync replicas yet"
+        whose = "a transaction whose marker is not yet on all in-sync replicas"
         if self.producer_id is not None:
             whose = f"an open transaction of producer id {self.producer_id}"
-        return (
-            f"{what} stands at {self.last_stable_offset}, where {whose} begins; the high watermark is "
-            f"{self.high_watermark}"
-        )
+        return f"{what} is {self.last_stable_offset}, where {whose} begins; the high watermark is {self.high_watermark}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class TransactionEndAsked(Frequent, TransactionEvent):
     number: Number
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    committed: Annotated[bool, "committed, not aborted"]
+    committed: Annotated[bool, "true: committed; false: aborted"]
 
     def sentence(self) -> str:
         end = "commit" if self.committed else "abort"
@@ -206,7 +206,7 @@ class TransactionEnded(Frequent, TransactionEvent):
     number: Number
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
-    committed: Annotated[bool, "committed, not aborted"]
+    committed: Annotated[bool, "true: committed; false: aborted"]
 
     def sentence(self) -> str:
         end = "committed" if self.committed else "aborted"
@@ -221,8 +221,9 @@ class TransactionFailed(ClientFailure, TransactionEvent):
     transactional_id: TransactionalId
     number: Number
     error: column.Error
-    fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
+    fatal: Annotated[bool, "true: the application can only close the producer"]
 
     def sentence(self) -> str:
-        left = "can only be closed" if self.fatal else f"can only abort transaction {self.number}"
-        return self._with_why(f"{self.client} {left} after {self.error}")
+        failed = f"{self.client} failed with {self.error}"
+        rest = "can only be closed now" if self.fatal else f"can only abort transaction {self.number} now"
+        return self._with_why(f"{failed} and {rest}")
