@@ -40,25 +40,28 @@ def _check_epochs(
     who = names(sender)
     # A leader that knows a newer epoch than this controller talks to a replaced controller.
     if proposal.leader_epoch > partition.leader_epoch:
-        reason = f"{who} knows leader epoch {proposal.leader_epoch}, this controller only {partition.leader_epoch}"
+        reason = (
+            f"{who} knows leader epoch {proposal.leader_epoch}, but this controller knows only {partition.leader_epoch}"
+        )
         return Refusal(ErrorCode.NOT_CONTROLLER, reason)
     if proposal.partition_epoch > partition.partition_epoch:
         reason = (
-            f"{who} knows partition epoch {proposal.partition_epoch}, this controller only {partition.partition_epoch}"
+            f"{who} knows partition epoch {proposal.partition_epoch}, but this controller knows only "
+            f"{partition.partition_epoch}"
         )
         return Refusal(ErrorCode.NOT_CONTROLLER, reason)
     if proposal.leader_epoch < partition.leader_epoch:
         reason = (
             f"{who} leads in epoch {proposal.leader_epoch}, but the partition is in epoch {partition.leader_epoch} "
-            f"and led by {names(partition.leader)}"
+            f"with leader {names(partition.leader)}"
         )
         return Refusal(ErrorCode.FENCED_LEADER_EPOCH, reason)
     if sender != partition.leader:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{who} is not the leader, {names(partition.leader)} is")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{who} is not the leader; the leader is {names(partition.leader)}")
     if proposal.partition_epoch < partition.partition_epoch:
         reason = (
-            f"{who} proposed a change of partition epoch {proposal.partition_epoch}, "
-            f"but the controller has changed the partition since then (epoch {partition.partition_epoch})"
+            f"{who} proposed a change at partition epoch {proposal.partition_epoch}, but the controller has since "
+            f"changed the partition (partition epoch {partition.partition_epoch})"
         )
         return Refusal(ErrorCode.INVALID_UPDATE_VERSION, reason)
     return None
@@ -67,17 +70,18 @@ def _check_epochs(
 def _check_members(partition: PartitionRegistration, proposal: IsrProposal, names: Names) -> Refusal | None:
     isr, shown = proposal.in_sync_replicas, names.set_of(proposal.in_sync_replicas)
     if len(dict.fromkeys(isr)) != len(isr):
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{shown} names a replica twice")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the ISR {shown} contains a replica twice")
     strangers = tuple(broker_id for broker_id in isr if broker_id not in partition.replicas)
     if strangers:
-        reason = f"{names.set_of(strangers)} hold no replica: the replicas are {names.set_of(partition.replicas)}"
+        verb = "is" if len(strangers) == 1 else "are"
+        reason = f"{names.set_of(strangers)} {verb} not in the replicas {names.set_of(partition.replicas)}"
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
     if partition.leader not in isr:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{shown} lacks the leader {names(partition.leader)}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the ISR {shown} lacks the leader {names(partition.leader)}")
     if proposal.recovering and len(isr) > 1:
         return Refusal(ErrorCode.INVALID_REQUEST, "the leader is still recovering from an unclean election")
     if proposal.recovering and not partition.recovering:
-        return Refusal(ErrorCode.INVALID_REQUEST, "the partition has recovered, and cannot be recovering again")
+        return Refusal(ErrorCode.INVALID_REQUEST, "the partition has already recovered from its unclean election")
     return None
 
 
@@ -107,7 +111,6 @@ def _ineligible(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerE
         return "is fenced"
     if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
         # KIP-903: the new incarnation may have lost records that the earlier one had fetched.
-        return (
-            f"has restarted: the proposal knows its epoch {broker_epoch}, it is registered with {broker.broker_epoch}"
-        )
+        registered = f"the registration has {broker.broker_epoch}"
+        return f"has restarted: the proposal has broker epoch {broker_epoch}, but {registered}"
     return None

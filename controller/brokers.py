@@ -58,7 +58,7 @@ class BrokerControl:
             return
         if existing is not None and self.sessions.is_valid(given.broker_id, given.now_us):
             heard = f"{self._silent_us(given.broker_id, given.now_us) / 1_000_000:.1f} s ago"
-            message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {heard}"
+            message = f"an earlier incarnation of {self._names(given.broker_id)} sent a heartbeat {heard}"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
         returns_unfenced = existing is not None and not existing.fenced

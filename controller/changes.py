@@ -329,7 +329,7 @@ class Journal:
         if broker is None:
             return f"{who} is not registered"
         if broker.broker_epoch != broker_epoch:
-            return f"{who} is registered with epoch {broker.broker_epoch}, not with epoch {broker_epoch}"
+            return f"{who} is registered with broker epoch {broker.broker_epoch}, not {broker_epoch}"
         return None
 
     def reply(self, reply: Reply) -> None:

@@ -306,9 +306,9 @@ class Partitions:
         if given.kind == "unclean":
             needed, why = not partition.has_leader, f"the partition has a leader, {leader}"
         elif given.desired is not None:
-            needed, why = partition.leader != given.desired, f"{leader} leads already"
+            needed, why = partition.leader != given.desired, f"{leader} is already the leader"
         else:
-            needed, why = not partition.has_preferred_leader, f"{leader}, the preferred leader, leads already"
+            needed, why = not partition.has_preferred_leader, f"the preferred leader {leader} is already the leader"
         return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
 
     def _not_available(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
@@ -336,7 +336,7 @@ class Partitions:
         """Return why the broker may not lead the partition, or None if it may."""
         who, broker = self._names(broker_id), self._image.brokers.get(broker_id)
         if broker_id not in partition.replicas:
-            return f"{who} holds no replica: the replicas are {self._names.set_of(partition.replicas)}"
+            return f"{who} is not in the replicas {self._names.set_of(partition.replicas)}"
         if broker is None:
             return f"{who} is not registered"
         if broker.fenced:
@@ -384,7 +384,7 @@ class Partitions:
         before, after = len(without(partition.replicas, partition.removing_replicas)), len(given.replicas)
         if given.may_change_factor or before == after:
             return None
-        reason = f"the replication factor would change from {before} to {after}, which the request does not allow"
+        reason = f"the request forbids that the replication factor changes from {before} to {after}"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
 
     def _begin_reassignment(

@@ -111,7 +111,7 @@ def _check(brokers: Sequence[UsableBroker], replication_factor: int) -> None:
     elif all(broker.fenced for broker in brokers):
         problem = "all brokers are currently fenced"
     elif replication_factor > len(brokers):
-        problem = f"replication factor {replication_factor} needs as many brokers, only {len(brokers)} are registered"
+        problem = f"replication factor {replication_factor} exceeds the number of registered brokers, {len(brokers)}"
     else:
         return
     raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)

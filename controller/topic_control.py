@@ -16,6 +16,7 @@ from replica.causes import PlacementCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset
 from replica.trace import events as trace
+from replica.trace.ranges import counted
 
 
 class TopicControl:
@@ -153,7 +154,9 @@ class TopicControl:
         existing = len(topic.partitions)
         additional = given.count - existing
         if additional <= 0:
-            already = f"topic {given.topic} has {existing} already; {given.count} would not be an increase"
+            already = (
+                f"topic {given.topic} already has {counted(existing, 'partition')}; {given.count} is not an increase"
+            )
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, already)
         replication_factor = len(topic.partitions[0].replicas)
         if given.assignment is None:
@@ -161,7 +164,7 @@ class TopicControl:
         if len(given.assignment) != additional:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"the request adds {additional} partitions, but assigns replicas to {len(given.assignment)}",
+                f"the request adds {counted(additional, 'partition')}, but assigns replicas to {len(given.assignment)}",
             )
         topics.check_assignment(self._image, given.assignment, self._names, existing, replication_factor)
         return given.assignment, PlacementCause.ASSIGNED
@@ -195,7 +198,7 @@ def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int
     if given.quota is not None and not given.quota.record(partitions, given.now_us):
         raise KafkaError(
             ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-            "the client exceeded its quota controller_mutation_rate of created and deleted partitions",
+            "the client exceeded its quota controller_mutation_rate for creating and deleting partitions",
         )
 
 

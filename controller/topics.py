@@ -12,6 +12,7 @@ from controller.placement import UsableBroker
 from replica.config import ConfigError, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import INTERNAL_TOPICS, BrokerId, Names
+from replica.trace.ranges import counted
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 Assignment = tuple[tuple[BrokerId, ...], ...]
@@ -59,8 +60,8 @@ def check_room(image: MetadataImage, more: int, max_partitions: int) -> None:
     if image.partition_count + more > max_partitions:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{more} new partitions and the existing {image.partition_count} would exceed max.partitions="
-            f"{max_partitions}",
+            f"the cluster has {counted(image.partition_count, 'partition')}, and {more} more would exceed "
+            f"max.partitions={max_partitions}",
         )
 
 
@@ -122,7 +123,7 @@ def check_assignment(
 def assignment_problem(image: MetadataImage, replicas: tuple[BrokerId, ...], names: Names) -> str | None:
     """Return the problem with the replicas of a partition to create or reassign, or None if they are valid."""
     if not replicas:
-        return "it is assigned no replica"
+        return "the partition has no replicas"
     for broker_id in sorted(replicas):
         if broker_id not in image.brokers:
             return f"{names(broker_id)} is not registered"
@@ -135,7 +136,7 @@ def _creation_problem(
     image: MetadataImage, replicas: tuple[BrokerId, ...], replication_factor: int, names: Names
 ) -> str | None:
     if len(replicas) != replication_factor:
-        return f"it is assigned {len(replicas)} replicas, but partition 0 has {replication_factor}"
+        return f"the number of replicas is {len(replicas)}, but partition 0 has {replication_factor}"
     if not any(image.is_active(broker_id) for broker_id in replicas):
         return f"all of {names.set_of(replicas)} are fenced or in controlled shutdown"
     return None

@@ -164,7 +164,7 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
     if text == "never":
         return high
     if not re.fullmatch(_FRACTION if isinstance(default, float) else _INTEGER, text):
-        title = f"`{text[:60]}` is not a number (Kafka's own unit, without suffix)"
+        title = f"`{text[:60]}` is not a number; write it in Kafka's unit, without a suffix"
         raise ConfigError(name, title, _in_own_unit(name, text))
     number = float(text) if isinstance(default, float) else int(text)
     if low is not None and number < low:
@@ -219,7 +219,7 @@ class TopicConfig(Config):
     segment_jitter_ms: int = key(0, low=0)
     # Without tiered storage the local log is the whole log, as in Kafka.
     remote_storage_enable: bool = key(
-        False, pattern="(?i)false", doc="false, as tiered storage is disabled in the broker"
+        False, pattern="(?i)false", doc="only false, because the broker has no tiered storage"
     )
     remote_log_copy_disable: bool = key(False)
     remote_log_delete_on_disable: bool = key(False)

@@ -80,7 +80,7 @@ def check_incarnation(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpo
     if known is not None and NO_BROKER_EPOCH != broker_epoch < known:
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"the fetch comes from an earlier incarnation of {follower}: broker epoch {broker_epoch}, now {known}",
+            f"the fetch has broker epoch {broker_epoch} of an earlier incarnation of {follower}; the latest is {known}",
         )
 
 

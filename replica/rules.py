@@ -87,10 +87,10 @@ class Rules:
     )
     list_offsets_guard: bool = _switch(True, since="KIP-207 (2.2-IV1)")
     consumer_limit: Literal["high-watermark", "log-end"] = _switch(
-        "high-watermark", since="never shipped: a teaching mutant"
+        "high-watermark", since="never released; for teaching only"
     )
     consumer_truncation_check: bool = _switch(True, since="KIP-320, KAFKA-7747 (2.3)")
-    elr: bool = _switch(True, since="KIP-966 (4.0-IV1, on from 4.1)")
+    elr: bool = _switch(True, since="KIP-966 (4.0-IV1, default from 4.1)")
     elr_on_directory_report: Literal["cleared", "kept"] = _switch("kept", since="apache/kafka#20716 (4.3)")
     reassignment_done: Literal["added-alone", "all-in-sync", "added-in-sync"] = _switch(
         "added-in-sync", since="KAFKA-15665 (3.8), KAFKA-19975 (4.3)"
@@ -104,7 +104,7 @@ class Rules:
     )
     marker_epoch: Literal["not-older", "newer"] = _switch("newer", since="KIP-1228 (4.2)")
     group_rebalance: Literal["eager", "cooperative", "consumer"] = _switch(
-        "consumer", since="KIP-429 (2.4), KIP-848 (4.0; a preview in 3.7)"
+        "consumer", since="KIP-429 (2.4), KIP-848 (4.0; preview in 3.7)"
     )
     commit_epoch: Literal["member", "assignment"] = _switch("assignment", since="KIP-1251 (4.3)")
     release: KafkaRelease = _NEWEST
@@ -251,8 +251,8 @@ def contradiction(rules: Rules) -> Contradiction | None:
     """Return the contradiction in a combination of rules, None if a Kafka release could have them."""
     if rules.elr and rules.membership == "zk-session":
         why = "`elr: true` needs `membership: registration`: eligible leader replicas are kept in KRaft's metadata log"
-        return Contradiction(why, "set `elr: false` too, or an older profile")
+        return Contradiction(why, "also set `elr: false`, or use an older profile")
     if rules.group_rebalance == "consumer" and rules.release < CONSUMER_GROUPS_SINCE:
-        why = f"`group-rebalance: consumer` needs an API that brokers of {rules.release} do not have"
-        return Contradiction(why, f"take `profile: {first_era(CONSUMER_GROUPS_SINCE)}` or a later one")
+        why = f"`group-rebalance: consumer` needs an API that Kafka {rules.release} does not have"
+        return Contradiction(why, f"use `profile: {first_era(CONSUMER_GROUPS_SINCE)}` or a later profile")
     return None

@@ -405,7 +405,7 @@ class KafkaController:
         known = self._context.states.get(name)
         if not self.is_active or known is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_active else ErrorCode.NOT_CONTROLLER
-            self._refuse_election(name, answer, error, f"{self._node} knows no partition {name}")
+            self._refuse_election(name, answer, error, f"the controller {self._node} knows no partition {name}")
             return
         occasion = Occasion(OccasionKind.UNCLEAN_ASKED if unclean else OccasionKind.PREFERRED_ASKED)
         if desired is not None:
@@ -419,7 +419,7 @@ class KafkaController:
         preferred = self._context.assignment[name][0]
         led = self._context.states[name].leader == preferred
         error = ErrorCode.ELECTION_NOT_NEEDED if led else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        why = "leads already" if led else "is not live and in the ISR"
+        why = "is already the leader" if led else "is not both live and in the ISR"
         self._refuse_election(name, answer, error, f"{self._names(preferred)} {why}")
 
     def _refuse_election(self, name: TopicPartition, answer: Answer, error: ErrorCode, message: str) -> None:

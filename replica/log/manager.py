@@ -141,7 +141,7 @@ class LogManager:
             return
         for key, value in expected.items():
             if found.get(key) != value:
-                raise WrongLogDirectory(f"{path.name}: {key} is {found.get(key)}, not {value}")
+                raise WrongLogDirectory(f"{path.name}: {key} is {found.get(key)}, expected {value}")
         try:
             self.directory_id = uuid_of(found["directory.id"])
         except (KeyError, ValueError) as error:

@@ -37,7 +37,7 @@ class RecordSent(OfClient, Frequent):
     acks: column.Acks
 
     def sentence(self) -> str:
-        return f"the application handed {self.record} to {self.client}, which sends with {_acks(self.acks)}"
+        return f"The application handed {self.record} to {self.client}, which sends with {_acks(self.acks)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

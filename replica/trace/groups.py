@@ -324,7 +324,7 @@ class OffsetCommitted(OnPartition, GroupEvent):
     def sentence(self) -> str:
         moved = f"group {self.group} committed offset {self.offset} of {self.name}"
         if self.producer_id is not None:
-            return f"{moved}: the transaction of producer {self.producer_id} was committed"
+            return f"{moved}: the transaction of producer id {self.producer_id} was committed"
         who = "a client outside the group"
         if self.member is not None:
             who = member_name(self.member, self.client_id or "")
@@ -344,7 +344,7 @@ class OffsetHeldBack(OnPartition, GroupEvent):
     def sentence(self) -> str:
         return (
             f"the commit of offset {self.offset} of {self.name} for group {self.group} is on all in-sync replicas, and "
-            f"waits for the end of the transaction of producer {self.producer_id}"
+            f"waits for the end of the transaction of producer id {self.producer_id}"
         )
 
 
@@ -359,7 +359,7 @@ class HeldBackOffsetDropped(OnPartition, GroupEvent):
     def sentence(self) -> str:
         return (
             f"the commit of offset {self.offset} of {self.name} for group {self.group} was dropped: the transaction of "
-            f"producer {self.producer_id} was aborted"
+            f"producer id {self.producer_id} was aborted"
         )
 
 

@@ -22,7 +22,7 @@ class RunStarted(ControlEvent):
     def sentence(self) -> str:
         """Return the sentence without the scenario's title, which often reveals the outcome."""
         variant = f", variant {self.variant}" if self.variant else ""
-        return f"the run of {self.scenario}{variant} began (seed {self.seed}, {self.profile})"
+        return f"The run of {self.scenario}{variant} began (seed {self.seed}, {self.profile})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     # r0 is sent alike but for the setting; then only one of them waits for an ack.
     assert parted["first"]["sentences"] == [
         "p1 sent r1 to b1 with acks=1",
-        "p1 put r0 into its socket to b1; acks=0 waits for no answer",
+        "p1 wrote r0 to its socket to b1; with acks=0 it waits for no answer",
     ]
     assert highwater("runs", "prune", "--keep", "1").out == "  2 runs removed, 1 kept\n"
     assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]

@@ -15,7 +15,7 @@ from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, P
 from controller.state import ControllerState
 from replica.errors import ErrorCode, KafkaError
 
-REFUSAL = "{} new partitions and the existing {} would exceed max.partitions=5"
+REFUSAL = "the cluster has {1} partitions, and {0} more would exceed max.partitions=5"
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_fenced_brokers_come_last_but_a_rack_comes_before_that() -> None:
 @pytest.mark.parametrize(
     ("usable", "replication_factor", "problem"),
     [
-        (brokers({None: [1, 2]}), 3, "needs as many brokers"),
+        (brokers({None: [1, 2]}), 3, "exceeds the number of registered brokers"),
         (brokers({None: [1, 2]}), 0, "must be positive"),
         (brokers({None: [1, 2]}, fenced=(1, 2)), 1, "currently fenced"),
         ([], 1, "currently fenced"),

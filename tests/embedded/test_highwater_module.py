@@ -102,7 +102,7 @@ def test_errors_on_demand(tmp_path: Path) -> None:
     assert kafka.verdict.duplicated == ["v0"]
     (anomaly,) = kafka.verdict.anomalies
     assert "fail-1" in anomaly["sentence"]
-    assert "`fail-1` asked for it" in kafka.verdict.explain("v0")
+    assert "(fault `fail-1`)" in kafka.verdict.explain("v0")
 
 
 @pytest.mark.soak

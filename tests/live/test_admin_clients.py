@@ -190,7 +190,7 @@ def test_no_more_partitions_than_max_partitions(tmp_path: Path, profile: str) ->
             answer = admin.create_topics(wishes, validate_only=validate_only, raise_errors=False)
             return {one["name"]: (one["error_code"], one["error_message"]) for one in answer["topics"]}
 
-        refused = (44, "4 new partitions and the existing 2 would exceed max.partitions=5")
+        refused = (44, "the cluster has 2 partitions, and 4 more would exceed max.partitions=5")
         assert create(large=4) == create(large=4, validate_only=True) == {"large": refused}
         made = create(t=2, u=2)
         assert sorted(code for code, _ in made.values()) == [0, 44]

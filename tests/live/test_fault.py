@@ -281,4 +281,4 @@ def test_nobody_there_is_told_with_the_fix(tmp_path: Path) -> None:
 def test_of_several_partitions_the_screen_says_which_one_a_new_leader_has(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "orders:1:3", "--topic", "bills:1:3") as served:
         fault(tmp_path, "kill", "leader(orders-0)")
-        wait_for_line(served, "b2 leads orders-0 in epoch 1 as the first member of the ISR")
+        wait_for_line(served, "b2 was elected leader of orders-0 in epoch 1 as the first member of the ISR")

@@ -57,10 +57,10 @@ FENCED = "after b1 was fenced (no heartbeat for 9.0 s)"
 
 def test_elections_of_one_leader_are_one_line_and_their_partitions_are_named() -> None:
     first = f"in epoch 1 as the first member of the ISR {{b1, b2, b3}} that counts as live {FENCED}"
-    assert texts(elected(0)) == [f"b2 leads t-0 {first}"]
-    assert texts(*(elected(n) for n in (0, 1, 2, 7))) == [f"b2 leads t-0..t-2, t-7 {first}"]
+    assert texts(elected(0)) == [f"b2 was elected leader of t-0 {first}"]
+    assert texts(*(elected(n) for n in (0, 1, 2, 7))) == [f"b2 was elected leader of t-0..t-2, t-7 {first}"]
     assert texts(elected(0), elected(1, leader_epoch=9)) == [
-        f"b2 leads t-0..t-1 as the first member of the ISR {{b1, b2, b3}} that counts as live {FENCED}"
+        f"b2 was elected leader of t-0..t-1 as the first member of the ISR {{b1, b2, b3}} that counts as live {FENCED}"
     ]
 
 
@@ -83,7 +83,7 @@ def test_of_many_that_differ_the_first_are_told_and_the_others_counted() -> None
     (four,) = texts(*(expanded(n, n) for n in range(4)))
     assert four.endswith("t-0: b2 has caught up to 0; t-1: to 1; t-2: to 2; t-3: to 3")
     (many,) = texts(*(expanded(n, n) for n in range(17)))
-    assert many.endswith("t-0: b2 has caught up to 0; t-1: to 1; t-2: to 2 and 14 more")
+    assert many.endswith("t-0: b2 has caught up to 0; t-1: to 1; t-2: to 2; 14 more partitions")
     (same,) = texts(*(expanded(n, 5 * (n == 3)) for n in range(9)))
     assert same.endswith("t-0..t-2, t-4..t-8: b2 has caught up to 0; t-3: to 5")
 
@@ -99,7 +99,7 @@ def test_the_leader_and_the_members_of_sets_of_one_size_may_differ() -> None:
     proposed = [
         committed(n, ("b1",), proposed_by=f"b{n}", cause=IsrCommitCause.PROPOSED, partition_epoch=9) for n in range(2)
     ]
-    assert texts(*proposed) == ["b3 left the ISR of t-0..t-1 (now {b1}): each leader proposed it as leader"]
+    assert texts(*proposed) == ["b3 left the ISR of t-0..t-1 (now {b1}): each leader proposed this"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,10 @@ def test_brokers_whose_names_are_numbers_are_names() -> None:
 
 def test_only_what_happens_within_a_second_of_the_first_is_one() -> None:
     lines = texts(*(elected(n) for n in range(4)), apart_us=TOGETHER_US)
-    assert [line.partition(" in ")[0] for line in lines] == ["b2 leads t-0..t-1", "b2 leads t-2..t-3"]
+    assert [line.partition(" in ")[0] for line in lines] == [
+        "b2 was elected leader of t-0..t-1",
+        "b2 was elected leader of t-2..t-3",
+    ]
 
 
 def test_another_sign_and_events_of_no_partition_stand_alone() -> None:

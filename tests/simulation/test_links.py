@@ -67,7 +67,9 @@ def test_a_close_behind_a_cut_is_heard_of_after_the_heal_and_data_before_it_is_l
     lab.heals(100)
     lab.run()
     assert lab["b"].what("received", "disconnected") == [(100, "disconnected", "closed by the other side")]
-    assert dropped(lab) == [(20, "the 0 request from a to b was lost on its way: a closed the connection behind a cut")]
+    assert dropped(lab) == [
+        (20, "the 0 request from a to b was lost on its way: a closed the connection while the link was cut")
+    ]
 
 
 def test_a_dial_through_a_cut_waits_for_the_heal() -> None:

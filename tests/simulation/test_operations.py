@@ -175,7 +175,7 @@ def test_partitions_that_are_added_are_written_to() -> None:
     assert result.summary["records"]["lost"] == [] and len(result.summary["records"]["deleted"]) == 1
     assert all(len(result.summary["logs"][name]) >= 2 for name in ("t-1", "t-2"))
     fewer = ("{at: 9s, create_partitions: {topic: t, count: 3}}", "{at: 10s, create_partitions: {topic: t, count: 2}}")
-    assert refused(*fewer) == ["INVALID_PARTITIONS topic t has 3 already; 2 would not be an increase"]
+    assert refused(*fewer) == ["INVALID_PARTITIONS topic t already has 3 partitions; 2 is not an increase"]
 
 
 @pytest.mark.soak

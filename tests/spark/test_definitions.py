@@ -49,12 +49,12 @@ def test_replica_timeline_follows_appends_truncation_and_stops(ask: Ask) -> None
 def test_isr_intervals_and_changes_carry_their_reasons(ask: Ask) -> None:
     columns = ("from_us", "until_us", "standing", "reason")
     assert ask("isr_intervals", *columns, by="from_us", where=lambda row: row["node"] == "b1") == [
-        (0, 14_000_000, "leader", "t-0 was created with replicas as assigned; b1, the first that is live, leads it"),
+        (0, 14_000_000, "leader", "t-0 was created with the assigned replicas; the first live replica, b1, leads it"),
         (14_000_000, 20_400_000, "out of sync", "b1 left the ISR of t-0 (now {b2, b3})"),
         (20_400_000, 30_000_000, "in sync", "b2 proposed to expand the ISR of t-0 to {b1, b2, b3}"),
     ]
     # The election and the ISR write that comes with it are one change.
-    elected = "b2 leads t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
+    elected = "b2 was elected leader of t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
     assert ask("isr_changes", "at_us", "left", "joined", "reason", by="seq") == [
         (14_000_000, ["b1"], [], elected),
         (20_400_000, [], ["b1"], "b2 proposed to expand the ISR of t-0 to {b1, b2, b3}"),
@@ -235,7 +235,7 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
     told = control.filter("event = 'isr_committed'").orderBy("seq").collect()
     assert [row.reason for row in told] == [
         "b3 left the ISR of t-0 (now {b1, b2})",
-        "b3 joined the ISR of t-0 (now {b1, b2, b3}): b1 proposed it as leader",
+        "b3 joined the ISR of t-0 (now {b1, b2, b3}): the leader b1 proposed this",
         "b1 proposed to shrink the ISR of t-0 to {b1, b2}: b3 has not caught up since b1 became leader",
     ]
 

@@ -236,8 +236,8 @@ def test_the_same_at_once_for_many_partitions_is_one_line_and_who_leads_is_not()
     moments += [moment(8 + n, proposed(n, f"b{1 + n}"), "isr_committed") for n in range(2)]
     assert told_lines(moments) == [
         ("down", "b1 was killed (kill -9)"),
-        ("elected", "b2 leads t-0..t-5 in epoch 1"),
-        ("elected", "b3 leads t-6 in epoch 1"),
+        ("elected", "b2 was elected leader of t-0..t-5 in epoch 1"),
+        ("elected", "b3 was elected leader of t-6 in epoch 1"),
         (
             "isr",
             "each leader proposed to expand the ISR of t-0..t-1 to {b1, b3} or {b2, b3}. "

@@ -201,7 +201,7 @@ def test_the_schema_is_the_traces_own() -> None:
         assert [field.nullable for field in schema] == [column.nullable for column in columns_of_table(table)]
     assert trace_schema("control")["isr"].dataType.simpleString() == "array<string>"
     assert trace_schema("log")["crc"].metadata == {
-        "comment": "CRC-32C of the batch: the identity of a batch on every replica"
+        "comment": "CRC-32C of the batch; identifies the batch on every replica"
     }
 
 

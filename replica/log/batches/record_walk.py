@@ -115,7 +115,7 @@ def walk(body: bytes, count: int) -> Walked:
             else:
                 position += 1
             if position != end:
-                raise MalformedRecords(f"record {index} does not have the size that it claims")
+                raise MalformedRecords(f"record {index} does not have the size in its length field")
     except IndexError as error:
         raise MalformedRecords(f"{len(body)} bytes are too few for {count} records") from error
     if position != len(body):

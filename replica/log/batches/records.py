@@ -137,7 +137,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
         KafkaError: CORRUPT_MESSAGE if there are fewer than 61 bytes, or the length field is impossible.
     """
     if len(data) - position < BATCH_HEADER_BYTES:
-        raise corrupt(f"{len(data) - position} bytes are too few for a batch header of {BATCH_HEADER_BYTES}")
+        raise corrupt(f"{len(data) - position} bytes are too few for a batch header of {BATCH_HEADER_BYTES} bytes")
     # The fields are unpacked twice by name: unpacking the rest as a list took a third longer, 530 ns instead of 380.
     (
         base_offset,
@@ -155,7 +155,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
         record_count,
     ) = _HEADER.unpack_from(data, position)
     if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        raise corrupt(f"the batch at offset {base_offset} claims {length} bytes, which is less than its header")
+        raise corrupt(f"the batch at offset {base_offset} claims {length} bytes, fewer than its header has")
     return BatchHeader(
         base_offset,
         length + LOG_OVERHEAD_BYTES,
@@ -403,7 +403,7 @@ def body_of(batch: Bytes, header: BatchHeader, limit_bytes: int) -> bytes:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
     except TooMuchInside as bomb:
         raise corrupt(
-            f"batch at offset {header.base_offset}: the records have more than {limit_bytes} bytes when decompressed"
+            f"batch at offset {header.base_offset}: the decompressed records have more than {limit_bytes} bytes"
         ) from bomb
 
 
@@ -427,7 +427,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader, most_headers: 
         content, position = _get_bytes(body, position)
         headers.append((name.decode(errors="replace"), content))
     if position != end or count < 0:
-        raise IndexError(f"a record ends at byte {position}, not {end}")
+        raise IndexError(f"a record ends at byte {position} instead of byte {end}")
     # With log-append time the header has one timestamp for the whole batch.
     timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + timestamp_delta
     if not -INT64 <= timestamp < INT64:

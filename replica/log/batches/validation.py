@@ -111,7 +111,7 @@ def _batch_sizes(records: memoryview) -> Iterator[int]:
     while (left := len(records) - position) >= LOG_OVERHEAD_BYTES:
         (size_bytes,) = _INT32.unpack_from(records, position + SIZE_POSITION)
         if size_bytes < SMALLEST_RECORD_BYTES:
-            raise corrupt(f"a batch claims {size_bytes} bytes; at least {SMALLEST_RECORD_BYTES} are needed")
+            raise corrupt(f"a batch claims {size_bytes} bytes, but the minimum is {SMALLEST_RECORD_BYTES}")
         if left <= MAGIC_POSITION:
             return
         if records[position + MAGIC_POSITION] > MAGIC:
@@ -150,7 +150,7 @@ def look_inside(batch: Bytes, header: BatchHeader, limits: InsideLimits) -> Walk
         if not header.attributes & CODEC_MASK:
             return _walk(body, header.record_count)
         if limits.records < header.record_count <= len(body) // RECORD_BYTES_MIN:
-            raise _too_much_inside(f"{header.record_count} records; at most {limits.records} are allowed")
+            raise _too_much_inside(f"{header.record_count} records, but at most {limits.records} are allowed")
         return _walk(body, header.record_count)
     except TooMuchInside as bomb:
         raise _too_much_inside(f"more than {limits.size_bytes} bytes, or too many compressed blocks") from bomb
@@ -260,14 +260,14 @@ def _validate_header(header: BatchHeader, from_client: bool) -> None:
         raise _invalid(f"magic {header.magic} is not supported, only {MAGIC}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise _invalid(
-            f"a batch has {header.record_count} records, but the last offset delta {header.last_offset_delta}"
+            f"a batch has {header.record_count} records, but its last offset delta is {header.last_offset_delta}"
         )
     if not from_client:
         return
     if header.attributes & CONTROL:
         raise _invalid("clients may not write control batches")
     if header.base_sequence < 0 and header.has_producer_id:
-        raise _invalid(f"producer {header.producer_id} sent the negative sequence {header.base_sequence}")
+        raise _invalid(f"producer id {header.producer_id} sent the negative sequence {header.base_sequence}")
 
 
 def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, now_ms: int) -> None:
@@ -298,7 +298,9 @@ def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, 
     if errors:
         record_errors = tuple(sorted(errors.items()))
         first = record_errors[0]
-        message = f"{len(errors)} of {header.record_count} records are refused, the first at {first[0]}: {first[1]}"
+        message = (
+            f"{len(errors)} of {header.record_count} records were refused, the first at index {first[0]}: {first[1]}"
+        )
         raise KafkaError(code, message, record_errors=record_errors)
 
 

@@ -144,7 +144,7 @@ class ProducerStateManager:
         if entry.transaction_offset is not None and not batch.attributes & TRANSACTIONAL:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {batch.producer_id} sent a batch that is not part of its open transaction",
+                f"producer id {batch.producer_id} sent a batch that is not part of its open transaction",
                 producer_id=batch.producer_id,
             )
 
@@ -165,7 +165,7 @@ class ProducerStateManager:
         if transaction_version >= NEW_EPOCH_FOR_EACH_END and batch.producer_epoch == entry.epoch and is_open:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"a marker of producer {batch.producer_id} has epoch {batch.producer_epoch}, which is still writing",
+                f"a marker of producer id {batch.producer_id} has epoch {batch.producer_epoch}, which is still in use",
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
             )
@@ -173,7 +173,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"a marker from coordinator epoch {marker.coordinator_epoch} ends a transaction of producer "
-                f"{batch.producer_id}, but a later coordinator has epoch {entry.coordinator_epoch}",
+                f"id {batch.producer_id}, but a later coordinator has epoch {entry.coordinator_epoch}",
                 producer_id=batch.producer_id,
                 coordinator_epoch=marker.coordinator_epoch,
             )
@@ -224,7 +224,7 @@ class ProducerStateManager:
         if self.unknown_error is not None and batch.base_sequence != 0:
             raise KafkaError(
                 self.unknown_error,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but has no record in the log",
+                f"producer id {batch.producer_id} sent sequence {batch.base_sequence}, but has no record in the log",
                 **_sender(batch),
             )
 
@@ -366,7 +366,7 @@ def _check_epoch(entry: ProducerEntry, *, producer_id: int, producer_epoch: int,
     if producer_epoch < entry.epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {producer_id} sent epoch {producer_epoch}, but epoch {entry.epoch} has already written",
+            f"producer id {producer_id} sent epoch {producer_epoch}, but the log already has epoch {entry.epoch}",
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             **details,
@@ -381,7 +381,7 @@ def _check_sequence(entry: ProducerEntry, batch: BatchHeader) -> None:
     if batch.base_sequence != expected:
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {batch.producer_id} sent sequence {batch.base_sequence} instead of {expected}",
+            f"producer id {batch.producer_id} sent sequence {batch.base_sequence} instead of {expected}",
             **_sender(batch),
             expected_sequence=expected,
         )

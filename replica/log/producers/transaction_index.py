@@ -262,15 +262,15 @@ class VerificationStates:
         if state is not None and state.supports_epoch_bump and is_first and batch.base_sequence != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but has no batch in the log",
+                f"producer id {batch.producer_id} sent sequence {batch.base_sequence}, but has no batch in the log",
                 producer_id=batch.producer_id,
                 base_sequence=batch.base_sequence,
             )
         if state is not None and batch.base_sequence > state.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, but {state.lowest_sequence} has "
-                "not been written yet",
+                f"producer id {batch.producer_id} sent sequence {batch.base_sequence}, but sequence "
+                f"{state.lowest_sequence} is not in the log yet",
                 producer_id=batch.producer_id,
                 base_sequence=batch.base_sequence,
             )

@@ -239,7 +239,7 @@ def test_a_session_ends_with_the_first_request_that_comes_too_late(ending):
     ending.run(6000)
     assert not client.closed
     assert not client.is_served and client.closed
-    assert ending.reasons == ["its session is over, and it has not authenticated again"]
+    assert ending.reasons == ["its SASL session expired, and the client did not authenticate again"]
 
 
 def test_logging_in_again_is_possible_after_the_end_and_once_a_second(ending):

@@ -67,7 +67,7 @@ def test_the_trace_says_which_partitions_a_member_is_to_read() -> None:
         3,
         ("t-0", "t-2", "u-1"),
     )
-    assert event.sentence() == "member m-1 of group g is to read t-0, t-2, u-1 in generation 3"
+    assert event.sentence() == "member m-1 of group g was assigned t-0, t-2, u-1 in generation 3"
 
 
 def test_a_sentence_lists_a_few_partitions_and_counts_the_others() -> None:

@@ -246,7 +246,7 @@ def test_a_group_that_cannot_be_is_passed_over_and_told(value: tuple[str | None,
     ]
     world.resign()
     (told,) = world.elect()
-    assert "1 group with 1 committed offset (1 record that cannot be read was passed over)" in told
+    assert "1 group with 1 committed offset (1 unreadable record skipped)" in told
     assert world.show() == ["g is Empty, generation 0", "  t-0 at 7"]
 
 

@@ -159,7 +159,7 @@ def test_too_many_connections_from_one_address_are_closed_and_others_are_not() -
     for connection in range(-9, -5):
         world.accept(connection, "::1")
     assert world.closed == [-3, -5, -6]
-    assert world.reasons()[0].endswith("10.0.0.1 already has 2 connections, as many as it may have")
+    assert world.reasons()[0].endswith("10.0.0.1 already has 2 connections, as many as max.connections.per.ip allows")
     world.hang_up(-2)
     world.accept(-10)
     assert -10 not in world.closed
@@ -188,7 +188,7 @@ def test_a_request_above_the_limit_closes_its_connection() -> None:
     world.accept(-1)
     world.send(-1, bytes(1025))
     assert (world.closed, world.handled) == ([-1], [])
-    assert "a request has 1025 bytes; socket.request.max.bytes allows 1024" in world.reasons()[0]
+    assert "a request has 1025 bytes, but socket.request.max.bytes allows 1024" in world.reasons()[0]
 
 
 def test_a_violation_closes_its_connection_with_a_reason_and_frees_its_handler() -> None:
@@ -196,7 +196,7 @@ def test_a_violation_closes_its_connection_with_a_reason_and_frees_its_handler()
     world.accept(-1)
     world.accept(-2)
     world.send(-1, b"nonsense")
-    assert (world.closed, world.reasons()) == ([-1], ["b1 closed a connection of client-1: this is nonsense"])
+    assert (world.closed, world.reasons()) == ([-1], ["b1 closed a connection from client-1: this is nonsense"])
     world.send(-2)
     world.finish(-2)
     assert world.answered == [-2]

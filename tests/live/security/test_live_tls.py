@@ -57,7 +57,7 @@ def test_records_go_there_and_back_and_strangers_are_turned_away_with_a_reason(s
     assert served.summary["bytes"]["fetch_payload_through_python"] > 2 * len(LARGE)
     rows = list(read_rows(served.record / (served.record / "last").read_text().strip() / "trace"))
     reasons = " ".join(row.event.sentence() for row in rows if isinstance(row.event, ConnectionClosed | ConnectionLost))
-    assert "TLS failed (WRONG_VERSION_NUMBER): it may be a client without TLS" in reasons
+    assert "TLS failed (WRONG_VERSION_NUMBER); the peer may be a client without TLS" in reasons
 
 
 def librdkafka(served: Served) -> None:

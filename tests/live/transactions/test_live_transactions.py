@@ -247,7 +247,7 @@ def test_the_terminal_tells_why_a_coordinator_refuses(tmp_path: Path) -> None:
         made.commit_transaction(PATIENCE_S)
         served.stop()
     said = " ".join(served.errors.split())
-    assert said.count("b1 refused AddPartitionsToTxn of transactional.id pay (") == 1
+    assert said.count("b1 refused AddPartitionsToTxn for transactional.id pay (") == 1
     assert "for __transaction_state-" in said and "the ISR {b1} is smaller than min.insync.replicas=2" in said
 
 

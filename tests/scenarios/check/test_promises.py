@@ -121,7 +121,7 @@ def commits_under_min_isr(rules: Rules) -> TraceScript:
 def test_a_promised_invariant_is_our_bug() -> None:
     summary = summary_of(commits_under_min_isr(PROFILES["kafka-3.9"]), [])
     assert summary["verdict"] == ["invariant"] and summary["our_bug"]
-    assert "not promised" not in summary["anomalies"][0]["sentence"]
+    assert "do not promise" not in summary["anomalies"][0]["sentence"]
     assert line_of_test(summary, Style(plain=True), "").startswith("  FAIL")
 
 
@@ -136,7 +136,10 @@ def test_one_that_is_not_promised_is_a_finding_that_names_the_missing_rule() -> 
     script = commits_under_min_isr(PROFILES["kafka-3.9"].changed({"hw-advance": "isr"}))
     summary = summary_of(script, [])
     assert summary["verdict"] == ["invariant"] and not summary["our_bug"]
-    assert "this is not promised: `hw-advance: isr` lacks KAFKA-15583 (3.7)" in summary["anomalies"][0]["sentence"]
+    assert (
+        "the rules of this run do not promise this: `hw-advance: isr` lacks KAFKA-15583 (3.7)"
+        in summary["anomalies"][0]["sentence"]
+    )
     assert not line_of_test(summary, Style(plain=True), "").startswith("  FAIL")
     told = " ".join(explanation_text(explain_record(script.rows, "r0"), Style()).split())
     assert "Invariant S25 min-isr was broken" in told and "lacks KAFKA-15583" in told

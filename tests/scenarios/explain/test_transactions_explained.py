@@ -41,7 +41,7 @@ WAIT = (
 def test_an_aborted_record_is_in_the_log_and_left_out(held_up: list[TraceRow]) -> None:
     told = lines(held_up, "r5")
     assert DECIDED in told and WAIT in told
-    assert any("with an ABORT marker: at 14, after its first record at 6." in line for line in told)
+    assert any("with an ABORT marker: at offset 14 (first record at 6)." in line for line in told)
     assert told[-1].startswith(
         "30.128 They continued past r5: the last stable offset of t-0 is at the high watermark 15"
     )
@@ -90,7 +90,7 @@ def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[
     variant, rows = late
     told = lines(rows, "r5")
     decided = next(place for place, line in enumerate(told) if "b2, the coordinator, decided" in line)
-    assert "PrepareAbort" in told[decided] and told[decided].endswith("the producer aborts.")
+    assert "PrepareAbort" in told[decided] and told[decided].endswith("the producer asked to abort.")
     after = told[decided + 1 :]
     refused = {"verified": "TRANSACTION_ABORTABLE", "v2": "INVALID_PRODUCER_EPOCH"}
     if variant:
@@ -98,7 +98,7 @@ def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[
         refusals = [line for line in after if "b1 refused a batch of p1 for t-0" in line]
         assert refusals and all(line.count(refused[variant]) == 1 for line in refusals)
     else:
-        marker = "in t-0 with an ABORT marker: at 10, where none was open."
+        marker = "in t-0 with an ABORT marker: at offset 10 (no record of the transaction)."
         assert after[0] == f"12.108 b1 ended a transaction of producer id 0, epoch 0, {marker}"
         appended = next(line for line in after if "appended r5" in line)
         assert "at offset 11 too late: the ABORT marker at 10 ended its transaction" in appended

@@ -33,7 +33,7 @@ def failed(error: str, offset: int = 19) -> trace.FetchFailed:
 
 
 def test_a_position_that_an_error_moves_is_told() -> None:
-    moved = "r1 moved to offset 50 of t-0: b1 has no offset 19; auto.offset.reset=latest"
+    moved = "r1 moved to offset 50 of t-0: b1 has no offset 19 (auto.offset.reset=latest)"
     assert told(reset(50, 19, "OFFSET_OUT_OF_RANGE")) == [moved]
     assert told(reset(50, 19, None)) == [], "its user has asked for it"
 
@@ -41,7 +41,7 @@ def test_a_position_that_an_error_moves_is_told() -> None:
 def test_where_the_first_reader_of_a_partition_begins_is_no_news() -> None:
     begins = reset(0, -1, "NO_OFFSET_FOR_PARTITION")
     assert told(begins) == []
-    assert told(read(0), begins) == ["r1 moved to offset 0 of t-0: b1 has no offset -1; auto.offset.reset=latest"]
+    assert told(read(0), begins) == ["r1 moved to offset 0 of t-0: b1 has no offset -1 (auto.offset.reset=latest)"]
 
 
 def test_a_reader_that_has_no_offset_to_go_on_from_is_told_once() -> None:

@@ -58,7 +58,7 @@ def test_members_that_come_back_and_a_change_of_protocol_are_told(tmp_path: Path
     joined = [line.at_us // 1_000_000 for line in lines if " into " in line.text]
     assert joined == [21, 31, 41], "and none of the three with which the group begins"
     assert [line.text for line in lines if "to a consumer group" in line.text]
-    assert [line.sign for line in lines if "shut down in order" in line.text] == ["ended"] * 3
+    assert [line.sign for line in lines if "shut down cleanly" in line.text] == ["ended"] * 3
 
 
 @pytest.mark.parametrize(("how", "sign"), [("stop", "ended"), ("kill", "down"), ("halt", "down"), ("died", "down")])

@@ -66,5 +66,5 @@ def test_lines_that_are_one_are_hinted_at_and_words_of_the_story_stay_as_they_ar
     own = StoryLine(7, "note", "it ends")
     groups = grouped(story_of(again[0], own, again[1], own))
     assert [(group.text.partition(" changed")[0], group.is_merged) for group in groups] == [
-        ("a bit of a batch of t-0..t-1", True), ("it ends", False), ("it ends", False)
+        ("one bit of a batch of t-0..t-1", True), ("it ends", False), ("it ends", False)
     ]  # fmt: skip

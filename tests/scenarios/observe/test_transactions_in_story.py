@@ -76,7 +76,7 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
         stands("b1")
     script.at(60).emit(t.RunFinished(lasted_us=0))
     told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
-    leads = "b1 leads t-0 in epoch 1, which starts at 0; its high watermark is 4"
+    leads = "b1 became leader of t-0 in epoch 1, which starts at offset 0; its high watermark is 4"
     assert told[0] == f"{leads}; at b1 the last stable offset of t-0 had stayed at 0 for 19 s"
     assert bool(told[1:]) is is_said_to_stand
 
@@ -86,8 +86,11 @@ def test_an_abort_is_told_with_who_wants_it_and_with_its_marker(tmp_path: Path) 
     assert run_dir is not None
     story = Story.of(ClusterView((), ()), read_rows(run_dir / "trace"))
     told = [(line.at_us // 1_000_000, line.text) for line in story.lines]
-    first = told.index((12, "transactional.id orders is PrepareAbort (producer id 0, epoch 0): the producer aborts"))
-    marker = "b1 ended a transaction of producer id 0, epoch 0, in t-0 with an ABORT marker: at 10, where none was open"
+    first = told.index(
+        (12, "transactional.id orders changed to PrepareAbort (producer id 0, epoch 0): the producer asked to abort")
+    )
+    ended = "b1 ended a transaction of producer id 0, epoch 0, in t-0 with an ABORT marker"
+    marker = f"{ended}: at offset 10 (no record of the transaction)"
     assert told[first + 1] == (12, marker)
 
 

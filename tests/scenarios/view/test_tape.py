@@ -181,7 +181,7 @@ def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> No
     tape = document["tape"]
     opens_at = document["opens_at"]
     assert tape["texts"][tape["text"][opens_at]].startswith(
-        "b2 leads t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
+        "b2 was elected leader of t-0 in epoch 1 as the first member of the ISR {b1, b2, b3} that counts as live"
     )
     asked = [(before, options[answer]) for before, _, options, answer, *_ in document["questions"]]
     assert [answer for _, answer in asked] == ["all but r10..r14", "b2", "it truncates its log to 10"]

@@ -57,7 +57,7 @@ def test_an_error_after_the_append_stores_records_twice_and_the_verdict_names_th
     (anomaly,) = run.verdict.anomalies
     assert anomaly.sentence == "2 records were stored more than once: r0..r1 (sent again because of fail-1)"
     story = [moment.sentence for moment in explain_record(run.rows, "r0").moments if moment.decisive]
-    assert any("although it had carried it out: `fail-1` asked for it" in sentence for sentence in story) or story == []
+    assert any("although it carried out the request (fault `fail-1`)" in sentence for sentence in story) or story == []
     assert [event.fault for event in events(run, FaultEnded)] == ["fail-1"]
 
 

@@ -96,7 +96,9 @@ def test_who_is_refused_for_good_is_named_and_counted(config: str, brokers: str,
 def test_a_full_group_refuses_the_next_member_and_the_first_reads_on() -> None:
     result = run(member("w1"), member("w2", start="12s"), brokers="group.max.size: 1")
     assert refusals(result) == [("w2", "JoinGroup", "GROUP_MAX_SIZE_REACHED")]
-    assert result.summary["never_read"] == {"w2": "b1 refused JoinGroup of w2 for group g with GROUP_MAX_SIZE_REACHED"}
+    assert result.summary["never_read"] == {
+        "w2": "b1 refused JoinGroup from w2 for group g with GROUP_MAX_SIZE_REACHED"
+    }
 
 
 def test_a_group_that_works_has_no_refusals_and_a_spare_member_is_no_reader_that_never_read() -> None:

@@ -149,5 +149,5 @@ def test_only_a_node_with_a_log_has_a_page_cache_that_survives() -> None:
 def test_bytes_that_a_disk_loses_are_many() -> None:
     run = play("{at: 20s, power_off: b2}")
     lost = [row.event.sentence() for row in run.rows if isinstance(row.event, DataLost)]
-    told = re.compile(r"b2 lost bytes of \S+: [\d,]+ bytes that had never been flushed, so that the log ends at \d+")
+    told = re.compile(r"b2 lost bytes of \S+: [\d,]+ bytes that had never been flushed, and the log now ends at \d+")
     assert lost and all(map(told.fullmatch, lost))

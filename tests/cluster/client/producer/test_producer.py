@@ -216,7 +216,7 @@ def test_sends_wait_for_memory_and_give_up_after_max_block_ms() -> None:
     assert names_of(harness.events("RecordAcked")) == ["r0", "r1", "r2"]
     (failed,) = harness.events("RecordFailed")
     assert (failed.record, failed.definite, failed.latency_us) == ("r3", True, 500 * MS)
-    assert failed.why() == "no room in buffer.memory of 1000 bytes within max.block.ms of 500"
+    assert failed.why() == "buffer.memory=1000 had no room for the record within max.block.ms=500"
 
 
 def test_a_record_above_the_request_size_is_refused_at_once() -> None:

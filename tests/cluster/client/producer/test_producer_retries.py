@@ -192,7 +192,7 @@ def test_a_topic_nobody_knows_fails_after_max_block_ms() -> None:
     harness.run_until(10 * SECOND)
     (failed,) = harness.events("RecordFailed")
     assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", True, 3000 * MS)
-    assert failed.why() == "no metadata of partition t-0 within max.block.ms of 3000"
+    assert failed.why() == "no metadata for partition t-0 arrived within max.block.ms=3000"
 
 
 def test_a_connection_that_is_never_made_times_out() -> None:
