@@ -111,6 +111,5 @@ def _ineligible(image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerE
         return "is fenced"
     if broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
         # KIP-903: the new incarnation may have lost records that the earlier one had fetched.
-        registered = f"the registration has {broker.broker_epoch}"
-        return f"has restarted: the proposal has broker epoch {broker_epoch}, but {registered}"
+        return f"has restarted (broker epoch {broker_epoch} in the proposal, now {broker.broker_epoch})"
     return None

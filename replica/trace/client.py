@@ -78,6 +78,11 @@ class BatchRefused(ClientFailure):
         names = format_record_names(self.records)
         return self._with_why(f"{self.client} got {self.error} from {self.peer} for {names} and {then}")
 
+    def why(self) -> str:
+        """Return the reason, or only the error if the reason is that `peer` answered it: the sentence says so."""
+        why = ClientFailure.why(self)
+        return self.error if why == f"{self.peer} answered {self.error}" else why
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAcked(OfClient, Frequent):
@@ -207,12 +212,12 @@ class PositionReset(OfPartitions, OfClient):
             case ResetCause.OUT_OF_RANGE:
                 return f"{leader} has no offset {self.previous_offset}{policy}"
             case ResetCause.UNKNOWN_EPOCH:
-                return f"the log was truncated: {leader} knows no leader epoch up to {self.leader_epoch}{policy}"
+                return f"the log was truncated, and {leader} knows no leader epoch up to {self.leader_epoch}{policy}"
             case ResetCause.TRUNCATED:
                 if self.leader_epoch is None:
                     return f"the log of {leader} diverges from the records that were read, at offset {self.offset}"
-                ends = f"epoch {self.leader_epoch} ends at {self.offset}, before {self.previous_offset}"
-                return f"the log was truncated: on {leader} {ends}"
+                ends = f"epoch {self.leader_epoch} now ends at {self.offset}, before {self.previous_offset}"
+                return f"the log of {leader} was truncated, and {ends}"
             case ResetCause.FETCHES_ELSEWHERE:
                 return f"it did not continue from {self.previous_offset}"
             case ResetCause.STATED_AGAIN:
@@ -302,7 +307,7 @@ class ClientTimedOut(ControlEvent):
 
     def sentence(self) -> str:
         closed = f"{self.client} closed its connection to {self.peer}"
-        seconds = f"{self.waited_us / 1e6:g} s"
+        seconds = duration(self.waited_us)
         if self.cause is FailureCause.SETUP_TIMEOUT:
             return f"{closed}: it was not established within {seconds} (socket.connection.setup.timeout.ms)"
         return f"{closed}: {self.api} was not answered within {seconds}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields
 from typing import Annotated, ClassVar, Self, TypeVar
 
-from replica.causes import FailureCause, FencingCause, OccasionKind
+from replica.causes import ConnectionEnd, FailureCause, FencingCause, OccasionKind
 from replica.frozen import dataclass
 from replica.trace.ranges import ranges_of_partitions
 from replica.wording import listed
@@ -197,8 +197,11 @@ class ClientFailure(TraceEvent):
         """Return the reason for the failure, for the part of the sentence after the error."""
         blocked = f"within max.block.ms={self.timeout_ms}"
         match self.cause:
-            case None | FailureCause.CONNECTION_LOST:
+            case None:
                 return self.message or self.error
+            case FailureCause.CONNECTION_LOST:
+                is_end = self.message in [end.meaning for end in ConnectionEnd]
+                return f"the connection was {self.message}" if is_end else self.message or self.error
             case FailureCause.ERROR:
                 who = f"the coordinator answered {self.api} with" if self.api else f"{self.peer} answered"
                 return self.message or f"{who} {self.answered or self.error}"

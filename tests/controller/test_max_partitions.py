@@ -82,7 +82,7 @@ def test_in_the_zookeeper_era_what_is_written_already_counts(state: ControllerSt
     assert files(3) == files(2, under_way=1) == 2
     for partitions, under_way in ((4, 0), (2, 2)):
         with pytest.raises(
-            KafkaError, match=r"4 new partitions and the existing 2 would .* max\.partitions=5"
+            KafkaError, match=r"the cluster has 2 partitions, and 4 more would exceed max\.partitions=5"
         ) as refused:
             files(partitions, under_way)
         assert refused.value.code is ErrorCode.POLICY_VIOLATION

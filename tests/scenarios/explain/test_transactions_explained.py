@@ -29,11 +29,11 @@ def lines(rows: list[TraceRow], record: str) -> list[str]:
 
 
 DECIDED = (
-    "30.125 b2, the coordinator, decided: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
-    "open for longer than transaction.timeout.ms of 20000, so it is aborted."
+    "30.125 b2, the coordinator, decided: transactional.id orders changed to PrepareAbort (producer id 1, epoch 2): "
+    "it was open for longer than transaction.timeout.ms=20000, so it is aborted."
 )
 WAIT = (
-    "10.007 Consumers with read_committed waited before r5: the last stable offset of t-0 stands at 6, where an open "
+    "10.007 Consumers with read_committed waited before r5: the last stable offset of t-0 is 6, where an open "
     "transaction of producer id 1 begins; the high watermark is 7."
 )
 

@@ -192,7 +192,7 @@ def test_a_coordinator_that_cannot_write_is_told_once_for_each_outage() -> None:
     cluster.refuse("bill", api="InitProducerId")
     why = "b1 refused a batch of b1 for __transaction_state-0 with NOT_ENOUGH_REPLICAS: the ISR {b1} is small"
     who = "transactional.id pay (producer id 1, epoch 0)"
-    told = f"b1 refused AddPartitionsToTxn of {who} with COORDINATOR_NOT_AVAILABLE; {why}"
+    told = f"b1 refused AddPartitionsToTxn for {who} with COORDINATOR_NOT_AVAILABLE; {why}"
     assert cluster.said(0) == [told, told.replace("AddPartitionsToTxn", "InitProducerId").replace("pay", "bill")]
     cluster.refuse("pay")
     assert cluster.said(1_000_000) == []

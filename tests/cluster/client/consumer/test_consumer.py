@@ -184,7 +184,7 @@ def test_truncation_is_noticed_and_the_position_goes_back_to_where_the_logs_part
     harness.run_until(3 * SECOND)
     assert read(harness) == [(0, "r0"), (1, "r1"), (2, "r2"), (1, "r7"), (2, "r8"), (3, "r9")]
     assert resets(harness)[1:] == [(3, 1, "LOG_TRUNCATION")]
-    moved = "c1 moved to offset 1 of t-0: the log was truncated: on b2 epoch 0 ends at 1, before 3"
+    moved = "c1 moved to offset 1 of t-0: the log of b2 was truncated, and epoch 0 now ends at 1, before 3"
     assert harness.events("PositionReset")[1].sentence() == moved
 
 
