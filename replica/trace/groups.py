@@ -141,7 +141,7 @@ class GroupMemberLeft(OfMember):
                 return what + _in_brackets(self.message)
             case LeaveCause.SESSION_TIMEOUT:
                 if self.config is None:
-                    return f"no request of it arrived for {limit}"
+                    return f"no request from it arrived for {limit}"
                 return f"no heartbeat arrived within {_WHOSE.get(self.config, '')}{self.config}={timeout_ms}"
             case LeaveCause.JOIN_TIMEOUT:
                 if of_consumers:

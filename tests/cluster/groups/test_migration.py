@@ -395,7 +395,7 @@ def classic_group(*names: str, **settings: int) -> CoordinatorWorld:
 def test_after_an_upgrade_a_classic_member_still_has_its_session() -> None:
     world = classic_group("c1")
     world.beat("m1", 0)
-    assert not [line for line in world.at(16 * SECOND - 1) if "no heartbeat came" in line]
+    assert not [line for line in world.at(16 * SECOND - 1) if "no heartbeat arrived" in line]
     assert [
         line for line in world.at(16 * SECOND) if "no heartbeat arrived within its session.timeout.ms=10000" in line
     ]
@@ -416,8 +416,8 @@ def test_a_classic_client_that_makes_a_classic_group_has_one_session() -> None:
     (member,) = world.coordinator.index.groups["g"].members
     world.sync(member, 1, instance="i")
     told = world.at(200 * SECOND)
-    assert [line for line in told if "no request of it arrived for 10 s" in line]
-    assert not [line for line in told if "no heartbeat came" in line]
+    assert [line for line in told if "no request from it arrived for 10 s" in line]
+    assert not [line for line in told if "no heartbeat arrived" in line]
 
 
 def mixed_group() -> CoordinatorWorld:

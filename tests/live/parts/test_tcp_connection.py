@@ -711,7 +711,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
             await send_one(nursery)
             await bench.wait_for(lambda: len(bench.ended) == 3)
             (closed,) = bench.events(ConnectionClosed)
-            assert "has stalled for the longest time" in closed.event.sentence() and memory.total_bytes == 6 * MIB
+            assert "had stalled for the longest time" in closed.event.sentence() and memory.total_bytes == 6 * MIB
             del queue[0]  # a handler has done it, and no longer reads it
             assert memory.total_bytes == 3 * MIB
             await send_one(nursery)
