@@ -112,6 +112,7 @@ class ControllerBase:
     Attributes:
         initial_controllers: ids of the voters with which the disks of the quorum were formatted (kraft.version 1);
             empty if all controllers are permanent voters (controller.quorum.voters).
+        is_first_process: True if the disk was formatted before the cluster began, False if it may be a new one.
     """
 
     controller_id: BrokerId
@@ -123,6 +124,7 @@ class ControllerBase:
     clock: WallClock
     recorder: Recorder
     initial_controllers: Sequence[BrokerId] = ()
+    is_first_process: bool = True
 
 
 class ControllerCore:
@@ -188,10 +190,12 @@ class ControllerCore:
         )
         self._addresses = dict(voters)
         self._initial_controllers = base.initial_controllers
+        self._is_first_process = base.is_first_process
         self._end_voter_change: Callable[[PlainAnswer], None] | None = None
 
     def start(self, now_us: int) -> list[Action]:
-        self.log = MetadataLog(self._log_dir, self._disk, self.controller_id, now_us)
+        formatted_us = 0 if self._is_first_process else now_us
+        self.log = MetadataLog(self._log_dir, self._disk, self.controller_id, formatted_us)
         has_directories = self._rules.release >= DIRECTORIES_SINCE
         local = Voter(self.controller_id, self.log.directory_id if has_directories else None)
         self.quorum = Quorum(

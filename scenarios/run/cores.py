@@ -187,6 +187,7 @@ class Cores:
                 clock=clock,
                 recorder=self._trace,
                 initial_controllers=[cluster.ids[voter] for voter in cluster.initial_controllers],
+                is_first_process=incarnation == 1,
             ),
             voters=self._controllers,
             draw=stream.randrange,
