@@ -1,6 +1,6 @@
 """Features of clusters (KIP-584): the levels that each release supports, and the checks of a change of levels.
 Source: FeatureControlManager.updateFeature, QuorumFeatures.reasonNotSupported, MetadataVersion.java,
-EligibleLeaderReplicasVersion.java, GroupVersion.java, TransactionVersion.java
+EligibleLeaderReplicasVersion.java, GroupVersion.java, KRaftVersion.java, TransactionVersion.java
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from controller.metadata import KRAFT_VERSION
 from replica.rules import KafkaRelease, Rules, as_of
 
 
@@ -45,13 +46,17 @@ CHANGED_THE_METADATA: Final = (23, 30, 32, 33)
 Source: MetadataVersion.checkIfMetadataChanged (4.1 to 4.4)"""
 STREAMS_SINCE: Final = KafkaRelease(4, 2)
 """The first release with streams groups, which are on in a new cluster."""
+KRAFT_VERSION_SINCE: Final = KafkaRelease(3, 9)
+"""The first release with kraft.version. Level 1 needs voters in the metadata log, so no switch implies it."""
+KRAFT_UPGRADE_SINCE: Final = KafkaRelease(4, 1)
+"""The first release that upgrades kraft.version from 0 to 1."""
 FEATURES_SINCE: Final = KafkaRelease(4, 0)
 """The first release with features for ELR and groups, in which a request changes all features or none (KIP-1022)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 NAMES: Final = (
     ELR_VERSION,
     GROUP_VERSION,
-    "kraft.version",
+    KRAFT_VERSION,
     METADATA_VERSION,
     SHARE_VERSION,
     STREAMS_VERSION,
@@ -68,8 +73,7 @@ def features(release: KafkaRelease, *, elr: bool, transactions: str, groups: str
     Releases before KRaft have no features for clients (KIP-584). If `transactions` is newer than the release, its
     feature is included.
 
-    Simplified: only features with an effect are returned; Kafka 4.1 also has kraft.version, share.version and
-    streams.version, later releases kraft.version.
+    Simplified: only features with an effect are returned; Kafka 4.1 also has share.version and streams.version.
     """
     levels = as_of(_METADATA_LEVELS, release, None)
     if levels is None:
@@ -79,14 +83,15 @@ def features(release: KafkaRelease, *, elr: bool, transactions: str, groups: str
     # Level 1 writes the state of transactions in a flexible version (KIP-915).
     level = TRANSACTIONS_V2 if transactions == "v2" else 0
     transaction_version = Feature(TRANSACTION_VERSION, 0, TRANSACTIONS_V2, level)
+    quorum = (Feature(KRAFT_VERSION, 0, 1, 0),) if release >= KRAFT_VERSION_SINCE else ()
     if release < FEATURES_SINCE:
-        return (metadata, transaction_version) if transaction_version.level else (metadata,)
+        return (*quorum, metadata, *((transaction_version,) if transaction_version.level else ()))
     group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))
     share_level = as_of(_SHARE_LEVELS, release, 0)
     share_version = (Feature(SHARE_VERSION, 0, share_level, share_level),) if share_level else ()
     streams_version = (Feature(STREAMS_VERSION, 0, 1, 1),) if release >= STREAMS_SINCE else ()
     elr_version = Feature(ELR_VERSION, 0, 1, int(elr))
-    return (elr_version, group_version, metadata, *share_version, *streams_version, transaction_version)
+    return (elr_version, group_version, *quorum, metadata, *share_version, *streams_version, transaction_version)
 
 
 def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:
@@ -139,4 +144,6 @@ def _why_not(controller_id: int, feature: Feature | None, level: int, upgrade_ty
         return f"Can't downgrade the version of this feature without {how_else}."
     if level > feature.level and upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
+    if level < feature.level and feature.name == KRAFT_VERSION:
+        return "Can't downgrade the version of this feature."
     return ""

@@ -12,6 +12,7 @@ from uuid import UUID
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
+from replica.log.files.checkpoints import as_kafka_spells
 from replica.trace.events import Emit
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ class Voter(NamedTuple):
 
     voter_id: BrokerId
     directory_id: UUID | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the voter as Kafka's messages name it. Source: ReplicaKey.toString"""
+        directory_id = "<undefined>" if self.directory_id is None else as_kafka_spells(self.directory_id)
+        return f"ReplicaKey(id={self.voter_id}, directoryId={directory_id})"
 
 
 class OffsetAndEpoch(NamedTuple):

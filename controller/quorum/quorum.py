@@ -457,14 +457,13 @@ class Quorum:
             self.voter_set,
             high_watermark=self.high_watermark if self.has_committed_its_epoch else None,
             is_pending=role.change is not None,
-            names=self._names,
         )
         if refused is not None:
             return refused
         change = VoterChange(request, now_us + self._config.request_ms * 1000)
         voter_id = request.voter.voter_id
         if isinstance(request, AddVoter) and not self._send(voter_id, AskVersions(), now_us):
-            return timed_out(f"New voter {self._names(voter_id)} is not ready to receive requests")
+            return timed_out(f"New voter {request.voter.key} is not ready to receive requests")
         role.change = change
         if isinstance(request, RemoveVoter):
             self._append_change(role, change, now_us)
@@ -482,7 +481,7 @@ class Quorum:
             why = f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}"
             self._give_up_change(role, VoterChangeCause.UNREACHABLE, timed_out(why))
         elif not role.progress(change.request.voter).has_caught_up(now_us):
-            why = f"Aborted add voter operation for {self._names(peer_id)} since it is lagging behind"
+            why = f"Aborted add voter operation for {change.request.voter.key} since it is lagging behind"
             self._give_up_change(role, VoterChangeCause.LAGGING, timed_out(why))
         else:
             self._append_change(role, change, now_us)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from controller.quorum.messages import AddVoter, PlainAnswer, RemoveVoter, Voter
 from replica.errors import ErrorCode
-from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
+from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
 
 CATCH_UP_US = 3_600_000_000
 """A replica counts as caught up only if it has fetched within this time. Source: LeaderState.isReplicaCaughtUp"""
@@ -108,7 +108,7 @@ def timed_out(why: str | None = None) -> PlainAnswer:
 
 
 def why_refused(
-    request: AddVoter | RemoveVoter, voters: VoterSet, *, high_watermark: Offset | None, is_pending: bool, names: Names
+    request: AddVoter | RemoveVoter, voters: VoterSet, *, high_watermark: Offset | None, is_pending: bool
 ) -> PlainAnswer | None:
     """Return the answer with which a leader refuses a change immediately, or None if the change can begin.
 
@@ -130,7 +130,7 @@ def why_refused(
     if voters.offset >= high_watermark:
         latest = f"the latest voter change at {voters.offset} with HWM {high_watermark}"
         return timed_out(f"Request timed out waiting for voters to commit {latest}")
-    who, those = names(request.voter.voter_id), ", ".join(map(names, voters.ids))
+    who, those = request.voter.key, ", ".join(voter.key for voter in voters.voters)
     if is_addition and voters.of_id(request.voter.voter_id) is not None:
         message = f"The voter id for {who} is already part of the set of voters [{those}]."
         return PlainAnswer(ErrorCode.DUPLICATE_VOTER, message)

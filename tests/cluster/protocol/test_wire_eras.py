@@ -127,7 +127,7 @@ def test_clients_of_4_1_learn_by_which_rules_transactions_run(transactions, leve
 def test_a_feature_that_starts_at_0_is_kept_from_older_clients():
     """KAFKA-17492"""
     assert [one.name for one in answer_of(KafkaRelease(4, 1), 3).supported_features] == ["metadata.version"]
-    assert len(answer_of(KafkaRelease(4, 1), 4).supported_features) == 4
+    assert len(answer_of(KafkaRelease(4, 1), 4).supported_features) == 5
 
 
 def test_quorums_are_described_from_kraft_on():
