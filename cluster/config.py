@@ -116,6 +116,7 @@ class BrokerConfig(Config):
     controller_quorum_fetch_timeout_ms: int = key(2000, low=1, high=INT32_MAX)
     controller_quorum_election_backoff_max_ms: int = key(1000, low=0, high=INT32_MAX)
     controller_quorum_request_timeout_ms: int = key(2000, low=1, high=INT32_MAX)
+    controller_quorum_auto_join_enable: bool = key(False)
     metadata_log_max_record_bytes_between_snapshots: int = key(20 << 20, low=1)
     auto_leader_rebalance_enable: bool = key(True)
     leader_imbalance_check_interval_seconds: int = key(300, low=1)

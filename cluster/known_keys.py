@@ -128,7 +128,6 @@ client.quota.callback.class
 compression.type producer
 config.providers
 controller.quorum.append.linger.ms 25
-controller.quorum.auto.join.enable false
 controller.quorum.retry.backoff.ms 20
 controller.socket.timeout.ms 30000
 cordoned.log.dirs

@@ -4,14 +4,21 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from controller import topics
 from controller.changes import Journal
-from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
+from controller.features import ELR_VERSION, KRAFT_UPGRADE_SINCE, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, PlainReply
-from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
+from controller.metadata import (
+    KRAFT_VERSION,
+    BrokerConfigRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    GroupConfigRecord,
+    VotersRecord,
+)
 from controller.partitions import Partitions
 from replica.causes import ConfigCause
 from replica.config import NodeSettings
@@ -27,13 +34,21 @@ MIN_ISR = "min.insync.replicas"
 class ConfigControl:
     """The part of a controller that changes dynamic settings. `settings` are the static settings of its node."""
 
-    __slots__ = ("_journal", "_partitions", "_rules", "_settings")
+    __slots__ = ("_journal", "_partitions", "_rules", "_settings", "_upgraded_voters")
 
-    def __init__(self, journal: Journal, partitions: Partitions, settings: NodeSettings, rules: Rules) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        partitions: Partitions,
+        settings: NodeSettings,
+        rules: Rules,
+        upgraded_voters: Callable[[], VotersRecord | None],
+    ) -> None:
         self._journal = journal
         self._partitions = partitions
         self._settings = settings
         self._rules = rules
+        self._upgraded_voters = upgraded_voters
 
     @property
     def _image(self) -> MetadataImage:
@@ -191,7 +206,22 @@ class ConfigControl:
             if why := refusal(self._image.node_id, known.get(name), name, level, upgrade_type):
                 self._refuse(ErrorCode.INVALID_UPDATE_VERSION, why)
                 return
-        levels: Mapping[str, int] = {} if given.validate_only else given.levels
+        new_voters = None
+        levels: Mapping[str, int] = given.levels
+        if self._rules.release >= KRAFT_UPGRADE_SINCE and KRAFT_VERSION in levels:
+            # Its level is not in a FeatureLevelRecord: the voters in the log are kraft.version 1.
+            levels = {name: level for name, level in levels.items() if name != KRAFT_VERSION}
+            if given.levels[KRAFT_VERSION] > known[KRAFT_VERSION].level:
+                new_voters = self._upgraded_voters()
+                if new_voters is None:
+                    why = f"Invalid upgrade of {KRAFT_VERSION} to 1 because not all of the voters support it"
+                    self._refuse(ErrorCode.INVALID_UPDATE_VERSION, why)
+                    return
+        if given.validate_only:
+            self._journal.reply(PlainReply(error=ErrorCode.NONE))
+            return
+        if new_voters is not None:
+            self._journal.append(new_voters)
         if levels.get(ELR_VERSION, 0) > 0:
             self._make_min_isr_the_same()
         for name, level in levels.items():

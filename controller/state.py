@@ -6,7 +6,7 @@ Source: QuorumController
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ from controller.inputs import (
     UncleanSweepDue,
     UnregisterBroker,
 )
-from controller.metadata import MetadataRecord, ProducerIdsRecord
+from controller.metadata import MetadataRecord, ProducerIdsRecord, VotersRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
 from controller.sessions import CHECKS_PER_SESSION, BrokerSessions, PeriodicCheck, until_next_us
@@ -132,6 +132,7 @@ class ControllerState:
     """The controller without input and output.
 
     The caller passes inputs to `step`, calls `tick` at `next_deadline_us`, and performs the returned actions in order.
+    `upgraded_voters` returns the record that upgrades kraft.version to 1, None if the quorum is not ready for it.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class ControllerState:
         rules: Rules,
         settings: NodeSettings = KAFKAS_OWN,
         limits: ControllerLimits = KAFKAS_LIMITS,
+        upgraded_voters: Callable[[], VotersRecord | None] = lambda: None,
     ) -> None:
         self._journal = Journal(names, controller_id, settings)
         self._partitions = Partitions(self._journal, rules)
@@ -158,7 +160,7 @@ class ControllerState:
             default_replication_factor=limits.default_replication_factor,
             max_partitions=limits.max_partitions,
         )
-        self._configs = ConfigControl(self._journal, self._partitions, settings, rules)
+        self._configs = ConfigControl(self._journal, self._partitions, settings, rules, upgraded_voters)
         self._scram = ScramControl(self._journal)
         self._client_quotas = ClientQuotaControl(self._journal)
 

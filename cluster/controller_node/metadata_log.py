@@ -108,6 +108,7 @@ class MetadataLog:
 
         Source: RaftClient.scheduleAtomicAppend
         """
+        self._voter_sets += _voter_sets(enumerate(records, self.end_offset))
         for first in range(0, len(records), MAX_RECORDS_PER_BATCH):
             values = [encode_record(record) for record in records[first : first + MAX_RECORDS_PER_BATCH]]
             batch = build_batch([(None, value) for value in values], timestamp_ms=now_us // 1000)
@@ -126,9 +127,7 @@ class MetadataLog:
         self._voter_sets = _voter_sets([*in_snapshot, *enumerate(self.records(start), start)])
 
     def append_voters(self, epoch: ControllerEpoch, voters: tuple[Voter, ...], now_us: int) -> None:
-        record = VotersRecord(voters=tuple((voter.voter_id, str(voter.directory_id)) for voter in voters))
-        self._voter_sets.append(VoterSet(voters, self.end_offset))
-        self.append([record], epoch, now_us)
+        self.append([voters_record(voters)], epoch, now_us)
 
     def append_leader_change(self, epoch: ControllerEpoch, leader_id: BrokerId, now_us: int) -> None:
         self.append([LeaderChangeMessage(leader_id=leader_id, controller_epoch=epoch)], epoch, now_us)
@@ -208,6 +207,10 @@ class MetadataLog:
 
 
 _VOTERS = b'"type":"Voters"'
+
+
+def voters_record(voters: tuple[Voter, ...]) -> VotersRecord:
+    return VotersRecord(voters=tuple((voter.voter_id, str(voter.directory_id)) for voter in voters))
 
 
 def _voter_sets(records: Iterable[tuple[Offset, MetadataRecord]]) -> list[VoterSet]:

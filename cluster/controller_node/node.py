@@ -20,7 +20,7 @@ from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, QuorumPeers
 from cluster.controller_node.metadata_fetches import MetadataFetches
-from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter
+from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter, voters_record
 from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.controller_requests import (
     BrokerRequest,
@@ -55,6 +55,7 @@ from cluster.protocol.versions import (
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.slices import Slices
+from controller.features import KRAFT_UPGRADE_SINCE
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
@@ -66,6 +67,7 @@ from controller.inputs import (
     PlainReply,
     Reply,
 )
+from controller.metadata import VotersRecord
 from controller.quorum.messages import (
     AddVoter,
     AnyAnswer,
@@ -97,6 +99,8 @@ if TYPE_CHECKING:
 
 DIRECTORIES_SINCE = KafkaRelease(3, 9)
 """The first release whose controllers state the directory of their log when they fetch (KIP-853)."""
+AUTO_JOIN_SINCE = KafkaRelease(4, 2)
+"""The first release with controller.quorum.auto.join.enable (KIP-1186)."""
 SERVED = {
     key: VERSIONS[key] for key in (FETCH, API_VERSIONS, *VOTER_REQUESTS, ENVELOPE, FETCH_SNAPSHOT, *VOTER_CHANGES)
 }
@@ -209,6 +213,8 @@ class ControllerCore:
                 fetch_ms=self._config.controller_quorum_fetch_timeout_ms,
                 election_backoff_max_ms=self._config.controller_quorum_election_backoff_max_ms,
                 request_ms=self._config.controller_quorum_request_timeout_ms,
+                auto_join=self._config.controller_quorum_auto_join_enable and self._rules.release >= AUTO_JOIN_SINCE,
+                tells_directory=self._rules.release >= KRAFT_UPGRADE_SINCE,
             ),
             draw=self._draw,
             asks_first=self._rules.quorum_vote == "pre-vote",
@@ -552,6 +558,7 @@ class ControllerCore:
             controller_id=self.controller_id,
             rules=self._rules,
             settings=DynamicSettings(config),
+            upgraded_voters=self._upgraded_voters,
             limits=ControllerLimits(
                 session_timeout_us=config.broker_session_timeout_ms * 1000,
                 session_check_phase_us=self._session_check_phase_us,
@@ -563,6 +570,10 @@ class ControllerCore:
                 max_partitions=config.max_partitions,
             ),
         )
+
+    def _upgraded_voters(self) -> VotersRecord | None:
+        voters = self.quorum.upgraded_voters()
+        return None if voters is None else voters_record(voters)
 
 
 def _reply_with(answer: OnReply, ended: PlainAnswer) -> None:

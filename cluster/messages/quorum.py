@@ -28,9 +28,11 @@ from controller.quorum.messages import (
     RemoveVoter,
     Request,
     SnapshotAnswer,
+    UpdateVoter,
     Vote,
     Voter,
     VoterAnswer,
+    VoterRequest,
     leader_or_none,
 )
 from controller.snapshot import Snapshot, check_complete
@@ -50,7 +52,12 @@ CONTROLLER_LISTENER = "CONTROLLER"
 MAX_WAIT_MS = 500
 """How long a fetch waits for records, in milliseconds. Source: KafkaRaftClient.MAX_FETCH_WAIT_MS"""
 MAX_BYTES = 8 << 20
-VOTER_REQUESTS = (versions.VOTE, versions.BEGIN_QUORUM_EPOCH, versions.END_QUORUM_EPOCH)
+VOTER_REQUESTS = (
+    versions.VOTE,
+    versions.BEGIN_QUORUM_EPOCH,
+    versions.END_QUORUM_EPOCH,
+    versions.UPDATE_RAFT_VOTER,
+)
 VOTER_CHANGES = (versions.ADD_RAFT_VOTER, versions.REMOVE_RAFT_VOTER)
 
 _API = {
@@ -61,6 +68,7 @@ _API = {
     FetchSnapshot: versions.FETCH_SNAPSHOT,
     AddVoter: versions.ADD_RAFT_VOTER,
     RemoveVoter: versions.REMOVE_RAFT_VOTER,
+    UpdateVoter: versions.UPDATE_RAFT_VOTER,
     AskVersions: versions.API_VERSIONS,
 }
 
@@ -108,7 +116,7 @@ def encode_request(request: Request, correlation_id: int, client_id: str) -> byt
             return _encode_fetch(request, correlation_id, client_id)
         case FetchSnapshot():
             return encode_fetch_snapshot(request, correlation_id, client_id)
-        case AddVoter() | RemoveVoter() | AskVersions():
+        case AddVoter() | RemoveVoter() | UpdateVoter() | AskVersions():
             entity = cold.request(api_of(request), _version_of(request), **_plain_fields(request))
             return cold.encode_request(api_of(request), _version_of(request), correlation_id, client_id, entity)
     api, version = api_of(request), _version_of(request)
@@ -116,14 +124,18 @@ def encode_request(request: Request, correlation_id: int, client_id: str) -> byt
     return cold.encode_request(api, version, correlation_id, client_id, entity)
 
 
-def _plain_fields(request: AddVoter | RemoveVoter | AskVersions) -> dict[str, object]:
+def _plain_fields(request: AddVoter | RemoveVoter | UpdateVoter | AskVersions) -> dict[str, object]:
     if isinstance(request, AskVersions):
         return {"client_software_name": "apache-kafka-java", "client_software_version": "4.4.0"}
-    voter = {"voter_id": request.voter.voter_id, "voter_directory_id": request.voter.directory_id}
+    voter: dict[str, object] = {"voter_id": request.voter.voter_id, "voter_directory_id": request.voter.directory_id}
     if isinstance(request, RemoveVoter):
         return {"cluster_id": CLUSTER_ID, **voter}
-    listeners = [{"name": CONTROLLER_LISTENER, "host": "", "port": 0}]
-    return {"cluster_id": CLUSTER_ID, **voter, "listeners": listeners, "ack_when_committed": request.ack_when_committed}
+    voter = {"cluster_id": CLUSTER_ID, **voter, "listeners": [{"name": CONTROLLER_LISTENER, "host": "", "port": 0}]}
+    if isinstance(request, AddVoter):
+        return {**voter, "ack_when_committed": request.ack_when_committed}
+    low, high = request.versions
+    supported = {"min_supported_version": low, "max_supported_version": high}
+    return {**voter, "current_leader_epoch": request.epoch, "k_raft_version_feature": supported}
 
 
 def decode_voter_change(header: RequestHeader, request: Entity) -> AddVoter | RemoveVoter | PlainAnswer:
@@ -253,13 +265,20 @@ def decode_snapshot_answer(frame: bytearray, version: int = VERSION) -> Snapshot
     )
 
 
-def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuorumEpoch | EndQuorumEpoch:
+def decode_request(header: RequestHeader, frame: bytearray) -> VoterRequest:
     """Decode a voter's request.
 
     Raises:
         PeerViolation: if the request is malformed.
     """
-    part = _only_partition(cold.decode_request(header, frame))
+    message = cold.decode_request(header, frame)
+    if header.api_key == versions.UPDATE_RAFT_VOTER:
+        supported = message.k_raft_version_feature
+        has_address = any(listener.name == CONTROLLER_LISTENER for listener in message.listeners)
+        voter = Voter(int(message.voter_id), message.voter_directory_id if has_address else None)
+        levels = (int(supported.min_supported_version), int(supported.max_supported_version))
+        return UpdateVoter(voter, int(message.current_leader_epoch), levels)
+    part = _only_partition(message)
     if header.api_key == versions.VOTE:
         last = OffsetAndEpoch(int(part.last_offset_epoch), int(part.last_offset))
         directory_id = getattr(part, "voter_directory_id", None)
@@ -273,11 +292,11 @@ def decode_request(header: RequestHeader, frame: bytearray) -> Vote | BeginQuoru
 
 def encode_answer(header: RequestHeader, answer: VoterAnswer) -> bytes:
     """Return a whole response frame with its size prefix."""
-    fields: dict[str, object] = {
-        "error_code": answer.error,
-        "leader_id": NO_BROKER if answer.leader_id is None else answer.leader_id,
-        "leader_epoch": answer.epoch,
-    }
+    leader = {"leader_id": NO_BROKER if answer.leader_id is None else answer.leader_id, "leader_epoch": answer.epoch}
+    fields: dict[str, object] = {"error_code": answer.error, **leader}
+    if header.api_key == versions.UPDATE_RAFT_VOTER:
+        entity = cold.response(header.api_key, header.api_version, error_code=answer.error, current_leader=leader)
+        return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
     if header.api_key == versions.VOTE:
         fields["vote_granted"] = answer.vote_granted
     entity = cold.response(header.api_key, header.api_version, topics=_topics(fields))
@@ -294,10 +313,14 @@ def decode_answer(request: Request, frame: bytearray) -> AnyAnswer:
         return decode_snapshot_answer(frame, _version_of(request))
     if isinstance(request, FetchLog):
         return _decode_fetch_answer(_version_of(request), frame)
+    answer = cold.decode_response(api_of(request), _version_of(request), frame)
     if isinstance(request, AddVoter | RemoveVoter | AskVersions):
-        answer = cold.decode_response(api_of(request), _version_of(request), frame)
         return PlainAnswer(ErrorCode(answer.error_code), getattr(answer, "error_message", None))
-    part = _only_partition(cold.decode_response(api_of(request), _version_of(request), frame))
+    if isinstance(request, UpdateVoter):
+        leader = answer.current_leader
+        error = ErrorCode(answer.error_code)
+        return VoterAnswer(error, leader_or_none(int(leader.leader_id)), int(leader.leader_epoch))
+    part = _only_partition(answer)
     granted = isinstance(request, Vote) and bool(part.vote_granted)
     return VoterAnswer(ErrorCode(part.error_code), leader_or_none(int(part.leader_id)), int(part.leader_epoch), granted)
 

@@ -137,18 +137,33 @@ class RemoveVoter:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateVoter:
+    """UpdateRaftVoter: a voter's directory and its supported range of kraft.version, for the leader of `epoch`.
+
+    Until kraft.version is 1, each voter sends it once to each leader, which may then upgrade it.
+    """
+
+    # Simplified: without addresses, which do not change.
+
+    voter: Voter
+    epoch: ControllerEpoch
+    versions: tuple[int, int] = (0, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class AskVersions:
     """The leader's ApiVersions request to a new voter."""
 
     # Simplified: all controllers have the same release and support kraft.version 1, so versions are not compared.
 
 
-Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | FetchLog | FetchSnapshot | AddVoter | RemoveVoter | AskVersions
+VoterRequest = Vote | BeginQuorumEpoch | EndQuorumEpoch | UpdateVoter
+Request = VoterRequest | FetchLog | FetchSnapshot | AddVoter | RemoveVoter | AskVersions
 
 
 @dataclass(frozen=True, slots=True)
 class VoterAnswer:
-    """The answer to Vote, BeginQuorumEpoch and EndQuorumEpoch. `leader_id` is None if the voter knows no leader."""
+    """The answer to a VoterRequest. `leader_id` is None if the voter knows no leader."""
 
     error: ErrorCode
     leader_id: BrokerId | None

@@ -12,7 +12,8 @@ the epoch only if a majority would (Pre-Vote, KIP-996). So a voter that was part
 it returns.
 
 The voters may change (voters.py). A controller that is no voter is an observer: it fetches the log from the leader and
-is never a candidate. An observer still votes, because it may be a voter in the newer log of a candidate.
+is never a candidate. An observer still votes, because it may be a voter in the newer log of a candidate. With auto-join
+an observer asks its leader to remove the voter with its id, if any, and then to add itself (KIP-1186).
 
 Source: KafkaRaftClient, QuorumState (3.9, and 4.1 for Pre-Vote)
 """
@@ -42,10 +43,12 @@ from controller.quorum.messages import (
     Request,
     SendTo,
     SnapshotAnswer,
+    UpdateVoter,
     Vote,
     Voter,
     VoterAnswer,
     VoterChangeEnded,
+    VoterRequest,
     VotersAppended,
 )
 from controller.quorum.roles import (
@@ -76,6 +79,13 @@ from replica.trace.events import Emit
 EPOCH_MAX = 2**31 - 2**16
 """The largest epoch that a voter accepts from a request, so that enough epochs are left for elections."""
 
+_IS_DONE_OR_LATER = (
+    ErrorCode.NONE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.DUPLICATE_VOTER,
+    ErrorCode.VOTER_NOT_FOUND,
+)
+"""Answers to an observer that would join, after which it waits. Source: handleAddVoterResponse (4.2)"""
 _SNAPSHOT_IS_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
@@ -251,11 +261,8 @@ class Quorum:
                     self._send_vote(peer, now_us)
             case Follower() if role.fetch_due_us <= now_us:
                 self._campaign(now_us, CandidacyCause.NO_ANSWER, leader=self._names(role.leader_id))
-            case Follower(snapshot=SnapshotFetch(end=end, data=data)):
-                request = FetchSnapshot(self.local_id, role.epoch, end, len(data), directory_id=self.local.directory_id)
-                self._send(role.leader_id, request, now_us)
             case Follower():
-                self._send_fetch(role.leader_id, now_us)
+                self._ask_leader(role, now_us)
             case Leader(change=VoterChange(due_us=due_us, offset=written_at)) if due_us <= now_us:
                 is_written = written_at is not None
                 why = VoterChangeCause.NOT_COMMITTED if is_written else VoterChangeCause.UNREACHABLE
@@ -293,8 +300,43 @@ class Quorum:
         directory_id = None if voter is None else voter.directory_id
         self._send(peer_id, Vote(self.local_id, self.epoch, self._log.end, pre_vote, directory_id), now_us)
 
-    def asked(self, request: Vote | BeginQuorumEpoch | EndQuorumEpoch, now_us: int) -> VoterAnswer:
+    def _ask_leader(self, role: Follower, now_us: int) -> None:
+        """Ask for a change of the voters if one is due, else for records or for the rest of a snapshot.
+
+        Source: pollFollowerAsVoter, pollFollowerAsObserver (4.4)
+        """
+        change = self._change_to_ask(role) if role.update_due_us <= now_us else None
+        if change is not None:
+            if self._send(role.leader_id, change, now_us):
+                role.update_due_us = self._config.fetch_due_us(now_us)
+            return
+        if self.is_voter and role.update_due_us <= now_us:
+            role.update_due_us = self._config.fetch_due_us(now_us)
+        if role.snapshot is None:
+            self._send_fetch(role.leader_id, now_us)
+            return
+        end, position = role.snapshot.end, len(role.snapshot.data)
+        request = FetchSnapshot(self.local_id, role.epoch, end, position, directory_id=self.local.directory_id)
+        self._send(role.leader_id, request, now_us)
+
+    def _change_to_ask(self, role: Follower) -> Request | None:
+        """Return the change of the voters for which this controller asks its leader, or None.
+
+        Source: shouldSendUpdateVoteRequest, shouldSendAddOrRemoveVoterRequest (4.4)
+        """
+        is_dynamic = self.voter_set.is_dynamic
+        if self.is_voter:
+            must_tell = self._config.tells_directory and not (is_dynamic or role.has_updated)
+            return UpdateVoter(self.local, role.epoch) if must_tell else None
+        if not (self._config.auto_join and is_dynamic):
+            return None
+        earlier = self.voter_set.of_id(self.local_id)
+        return AddVoter(self.local, ack_when_committed=False) if earlier is None else RemoveVoter(earlier)
+
+    def asked(self, request: VoterRequest, now_us: int) -> VoterAnswer:
         """Handle another voter's request. The state on which the answer is based is already on disk."""
+        if isinstance(request, UpdateVoter):
+            return VoterAnswer(self._update_voter(request, now_us), self.leader_id, self.epoch)
         granted = False
         sender = request.candidate_id if isinstance(request, Vote) else request.leader_id
         if request.epoch < self.epoch:
@@ -420,6 +462,8 @@ class Quorum:
         """Record that the leader has written records to its log on disk."""
         role = self.role
         assert isinstance(role, Leader), "only a leader appends of its own accord"
+        if self._log.voters not in (None, self.voter_set):
+            self._read_voters(now_us)
         role.progress(self.voter_set.find(self.local) or self.local).end_offset = self._log.end.offset
         self._maybe_advance_high_watermark(role, now_us)
 
@@ -468,6 +512,41 @@ class Quorum:
         if isinstance(request, RemoveVoter):
             self._append_change(role, change, now_us)
         return None
+
+    def _update_voter(self, request: UpdateVoter, now_us: int) -> ErrorCode:
+        """Learn the directory of a voter. With kraft.version 1, write the voters again.
+
+        Source: handleUpdateVoterRequest, UpdateVoterHandler
+        """
+        role, error, voters = self.role, self.fetch_error(request.epoch), self.voter_set
+        if error is not ErrorCode.NONE or not isinstance(role, Leader):
+            return error
+        low, high = request.versions
+        if request.voter.directory_id is None or not 0 <= low <= high:
+            return ErrorCode.INVALID_REQUEST
+        if role.change is not None or not self.has_committed_its_epoch or voters.offset >= self.high_watermark:
+            return ErrorCode.REQUEST_TIMED_OUT
+        if not low <= voters.is_dynamic <= high:
+            return ErrorCode.INVALID_REQUEST
+        if voters.find(request.voter) is None:
+            return ErrorCode.VOTER_NOT_FOUND
+        if voters.is_dynamic:
+            self._append_voters(voters.voters, now_us)
+            self.appended(now_us)
+        else:
+            role.directories[request.voter.voter_id] = request.voter.directory_id if high else None
+        if request.voter.voter_id != self.local_id:
+            self._note_fetch(role, request.voter, now_us)
+        return ErrorCode.NONE
+
+    def upgraded_voters(self) -> tuple[Voter, ...] | None:
+        """Return the voters to write for the upgrade to kraft.version 1; None if a voter has not told its directory.
+
+        Source: LeaderState.maybeAppendUpgradedKRaftVersion
+        """
+        directories = self.role.directories if isinstance(self.role, Leader) else {}
+        voters = tuple(Voter(voter, directories.get(voter)) for voter in self.voters)
+        return None if any(voter.directory_id is None for voter in voters) else voters
 
     def _versions_answered(self, peer_id: BrokerId, answer: PlainAnswer | None, now_us: int) -> None:
         """Add a new voter if it has answered and caught up. Source: handleApiVersionsResponse"""
@@ -537,6 +616,10 @@ class Quorum:
         role = self.role
         if not isinstance(role, Leader):
             return
+        for voter in self.voter_set.voters:  # With the upgrade of kraft.version, voters get their directories.
+            known = role.replicas.pop(Voter(voter.voter_id), None)
+            if known is not None:
+                role.replicas[voter] = known
         if not self._peers:
             role.check_quorum_due_us = role.begin_epoch_due_us = NEVER_US
         elif role.begin_epoch_due_us == NEVER_US:
@@ -555,7 +638,10 @@ class Quorum:
             assert answer is None or isinstance(answer, PlainAnswer)
             self._versions_answered(peer_id, answer, now_us)
         elif answer is not None:
-            if not isinstance(answer, PlainAnswer) and not self._heard_answer(answer, now_us):
+            if isinstance(answer, PlainAnswer):
+                if isinstance(self.role, Follower) and answer.error in _IS_DONE_OR_LATER:
+                    self.role.update_due_us = self._config.fetch_due_us(now_us)
+            elif not self._heard_answer(answer, now_us):
                 match request, answer:
                     case Vote(), VoterAnswer():
                         self._vote_counted(peer_id, request, answer, now_us)
@@ -565,6 +651,8 @@ class Quorum:
                         self._log_fetched(request, answer, now_us)
                     case FetchSnapshot(), SnapshotAnswer():
                         self._snapshot_fetched(request, answer, now_us)
+                    case UpdateVoter(), VoterAnswer() if isinstance(self.role, Follower):
+                        self.role.has_updated, self.role.fetch_due_us = True, self._config.fetch_due_us(now_us)
             if answer.error is not ErrorCode.NONE:
                 self._connections.refused(peer_id, now_us)
         self.tick(now_us)
@@ -759,6 +847,7 @@ class Quorum:
             self._log.end.offset,
             now_us + self._config.check_quorum_us if self._peers else NEVER_US,
             now_us if self._peers else NEVER_US,
+            directories={self.local_id: self.local.directory_id},
         )
         elected = trace.QuorumLeaderElected(
             node=self._names(self.local_id),

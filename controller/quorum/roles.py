@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from controller.quorum.messages import (
     ControllerEpoch,
@@ -101,6 +102,8 @@ class Follower:
         fetch_due_us: time at which this voter starts an election unless the leader answers a fetch.
         snapshot: a snapshot to fetch in place of records that the leader has removed.
         has_fetched: True if the leader has answered a fetch.
+        update_due_us: time from which this controller may ask the leader for a change of the voters.
+        has_updated: True if the leader knows the directory of this voter (kraft.version 0).
     """
 
     epoch: ControllerEpoch
@@ -108,6 +111,11 @@ class Follower:
     fetch_due_us: int
     snapshot: SnapshotFetch | None = None
     has_fetched: bool = False
+    update_due_us: int = field(init=False)
+    has_updated: bool = False
+
+    def __post_init__(self) -> None:
+        self.update_due_us = self.fetch_due_us  # Both periods are controller.quorum.fetch.timeout.ms.
 
 
 @dataclass(slots=True)
@@ -118,6 +126,7 @@ class Leader:
         replicas: progress of each voter, the leader included, and of each observer that has fetched.
         fetched: the voters that have fetched since the last time that a majority had fetched.
         change: the pending change of voters, if any.
+        directories: directories of the voters as far as known, for the upgrade to kraft.version 1.
     """
 
     epoch: ControllerEpoch
@@ -127,6 +136,7 @@ class Leader:
     replicas: dict[Voter, Progress] = field(default_factory=dict)
     fetched: dict[BrokerId, None] = field(default_factory=dict)
     change: VoterChange | None = None
+    directories: dict[BrokerId, UUID | None] = field(default_factory=dict)
 
     def progress(self, replica: Voter) -> Progress:
         known = self.replicas.get(replica)
@@ -170,12 +180,19 @@ Draw = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """The settings controller.quorum.{election.timeout,fetch.timeout,election.backoff.max,request.timeout}.ms."""
+    """The settings controller.quorum.{election.timeout,fetch.timeout,election.backoff.max,request.timeout}.ms.
+
+    Attributes:
+        auto_join: controller.quorum.auto.join.enable: an observer asks to become a voter (KIP-1186).
+        tells_directory: True if voters send UpdateRaftVoter while kraft.version is 0 (since 4.1).
+    """
 
     election_ms: int = 1000
     fetch_ms: int = 2000
     election_backoff_max_ms: int = 1000
     request_ms: int = 2000
+    auto_join: bool = False
+    tells_directory: bool = False
 
     @property
     def check_quorum_us(self) -> int:

@@ -145,6 +145,7 @@ class Voter:
     log: MemoryLog = field(default_factory=MemoryLog)
     quorum: Quorum | None = None
     lives: int = 0
+    end_change: Callable[[PlainAnswer], None] | None = None
     waiting: list[tuple[int, FetchLog, Callable[[FetchAnswer | None], None]]] = field(default_factory=list)
 
 
@@ -153,11 +154,20 @@ class QuorumWorld:
 
     observers: so many more controllers, which are no voters yet; the voters have directory ids then (kraft.version 1)
     passes(sender, receiver): whether a message gets through now     delay_us(): how long it takes
-    asks_first: see Quorum
+    asks_first: see Quorum     config: of all controllers
     """
 
-    def __init__(self, voters: int, seed: int = 0, *, asks_first: bool = False, observers: int | None = None) -> None:
+    def __init__(
+        self,
+        voters: int,
+        seed: int = 0,
+        *,
+        asks_first: bool = False,
+        observers: int | None = None,
+        config: QuorumConfig | None = None,
+    ) -> None:
         self.now_us = 0
+        self.config = config or QuorumConfig()
         self.asks_first = asks_first
         directory_id = None if observers is None else UUID(int=1)
         self.first_voters = tuple(Replica(voter, directory_id) for voter in range(1, voters + 1))
@@ -186,7 +196,7 @@ class QuorumWorld:
             controllers=self.ids,
             names=self.names,
             log=voter.log,
-            config=QuorumConfig(),
+            config=self.config,
             draw=stream.randrange,
             asks_first=self.asks_first,
         )
@@ -223,10 +233,27 @@ class QuorumWorld:
 
     def change(self, leader_id: int, request: AddVoter | RemoveVoter) -> None:
         leader = self.voters[leader_id]
+        self._begin_change(leader, request, lambda answer: self._tell_answer(leader, answer))
+        self._after(leader)
+
+    def _begin_change(self, leader: Voter, request: AddVoter | RemoveVoter, end: Callable[[PlainAnswer], None]) -> None:
         assert leader.quorum is not None
         answer = leader.quorum.change_voters(request, self.now_us)
-        if answer is not None:
-            self._tell_answer(leader, answer)
+        if answer is None:
+            leader.end_change = end
+        else:
+            end(answer)
+
+    def upgrade(self, leader_id: int) -> None:
+        """Upgrade kraft.version to 1, if the leader can."""
+        leader = self.voters[leader_id]
+        assert leader.quorum is not None
+        voters = leader.quorum.upgraded_voters()
+        if voters is None:
+            self.story.append(f"{self.now_us // MS:>6} ms  c{leader_id} does not know all directories")
+            return
+        leader.log.append_voters(leader.quorum.epoch, voters, self.now_us)
+        leader.quorum.appended(self.now_us)
         self._after(leader)
 
     def _tell_answer(self, leader: Voter, answer: PlainAnswer) -> None:
@@ -311,6 +338,13 @@ class QuorumWorld:
         assert quorum is not None
         if isinstance(request, AskVersions):
             answer(PlainAnswer(ErrorCode.NONE))
+        elif isinstance(request, AddVoter | RemoveVoter):
+
+            def end(ended: PlainAnswer) -> None:
+                self._tell_answer(receiver, ended)
+                answer(ended)
+
+            self._begin_change(receiver, request, end)
         elif isinstance(request, FetchSnapshot):
             answer(quorum.snapshot_fetched(replace(request, max_bytes=SNAPSHOT_PIECE_BYTES), self.now_us))
         elif isinstance(request, FetchLog):
@@ -318,7 +352,6 @@ class QuorumWorld:
             self._later(FETCH_WAIT_US, lambda: self._serve(receiver))
             self._serve(receiver)
         else:
-            assert not isinstance(request, AddVoter | RemoveVoter)
             found = quorum.asked(request, self.now_us)
             if found.vote_granted:
                 assert receiver.log.election.epoch == found.epoch, "a vote that is not on disk"
@@ -351,7 +384,8 @@ class QuorumWorld:
                     case Emit():
                         self.story.append(f"{self.now_us // MS:>6} ms  {action.event.sentence()}")
                     case VoterChangeEnded():
-                        self._tell_answer(voter, action.answer)
+                        assert voter.end_change is not None
+                        voter.end_change(action.answer)
                     case LogCommitted() | LeadershipChanged() | VotersAppended():
                         pass
             self._serve(voter)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -214,6 +215,83 @@ def test_levels_of_features_change_as_far_as_they_may(tmp_path: Path) -> None:
         assert "transaction.version was upgraded to 2." in tools.run(
             command, "upgrade", "--feature", "transaction.version=2"
         )
+
+
+QUORUM = """\
+schema: 1
+id: quorum
+title: Controllers that change
+duration: 600s
+cluster:
+  controllers: [{controllers}]{initial}
+  brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
+topics:
+  orders: {{partitions: {{0: [b1, b2, b3]}}}}
+workloads: {{}}
+timeline: []
+"""
+
+
+def test_a_controller_is_added_and_another_removed(tmp_path: Path) -> None:
+    scenario = tmp_path / "quorum.yaml"
+    initial = "\n  initial_controllers: [c1, c2, c3]"
+    scenario.write_text(QUORUM.format(controllers="c1, c2, c3, c4", initial=initial))
+    with serving(tmp_path, "--scenario", str(scenario)) as served:
+        tools, command = Tools(served, tmp_path), f"{TOOLS}.MetadataQuorumCommand"
+
+        def directories(status: str) -> dict[str, str]:
+            rows = [line.split() for line in tools.run(command, "describe", "--replication").splitlines()]
+            return {row[0]: row[1] for row in rows if row and row[-1] == status}
+
+        def remove(controller: str, directory: str) -> str:
+            which = ("--controller-id", controller, "--controller-directory-id", directory)
+            return tools.run(command, "remove-controller", *which)
+
+        new = directories("Observer")["1004"]
+        log = tmp_path / "log"
+        log.mkdir()
+        properties = f"version=1\ncluster.id=aGlnaHdhdGVyY2x1c3Rlcg\nnode.id=1004\ndirectory.id={new}\n"
+        (log / "meta.properties").write_text(properties)
+        config = tmp_path / "controller.properties"
+        config.write_text(
+            "process.roles=controller\nnode.id=1004\ncontroller.listener.names=CONTROLLER\n"
+            "listeners=CONTROLLER://127.0.0.1:9\nadvertised.listeners=CONTROLLER://127.0.0.1:9\n"
+            f"controller.quorum.bootstrap.servers=127.0.0.1:9\nlog.dirs={log}\n"
+        )
+        add = (command, "--command-config", str(config), "add-controller")
+        assert "Added controller 1004 with directory id" in tools.run(*add)
+        key = f"ReplicaKey(id=1004, directoryId={new})"
+        assert f"DuplicateVoterException: The voter id for {key} is already part of the" in tools.run(*add)
+        removed, directory = next(iter(directories("Follower").items()))
+        other = "AAAAAAAAAAAAAAAAAAAAAQ"
+        assert f"Cannot remove voter ReplicaKey(id={removed}, directoryId={other}) from" in remove(removed, other)
+        done = f"KRaft controller {removed} with directory id {directory}"
+        assert re.search(f"^Removed +{done}$", remove(removed, directory), re.MULTILINE)  # 4.1 has two spaces
+        assert directories("Observer")[removed] == directory
+        features = f"{TOOLS}.FeatureCommand"
+        assert "kraft.version was upgraded to 1." in tools.run(features, "upgrade", "--feature", "kraft.version=1")
+        lowered = tools.run(features, "downgrade", "--feature", "kraft.version=0")
+        assert "feature kraft.version. Can't downgrade the version of this feature." in lowered
+        served.stop()
+    expect_nothing_broken(served.summary)
+
+
+def test_configured_voters_move_into_the_metadata_log(tmp_path: Path) -> None:
+    scenario = tmp_path / "quorum.yaml"
+    scenario.write_text(QUORUM.format(controllers="c1, c2, c3", initial=""))
+    with serving(tmp_path, "--scenario", str(scenario)) as served:
+        tools, quorum = Tools(served, tmp_path), f"{TOOLS}.MetadataQuorumCommand"
+        gone = ("--controller-id", "1003", "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ")
+        too_early = "Cluster doesn't support removing voter because the kraft.version feature is 0"
+        assert too_early in tools.run(quorum, "remove-controller", *gone)
+        upgrade = (f"{TOOLS}.FeatureCommand", "upgrade", "--feature", "kraft.version=1")
+        # Until a follower has had its leader for controller.quorum.fetch.timeout.ms, the leader does not know its disk.
+        wait_for(lambda: tools.run(*upgrade), holds=lambda said: "kraft.version was upgraded to 1." in said)
+        described = tools.run(quorum, "describe", "--replication")
+        assert described.count("Follower") == 2 and described.count("Observer") == 3, "the brokers"
+        assert "Cannot remove voter" in tools.run(quorum, "remove-controller", *gone)
+        served.stop()
+    expect_nothing_broken(served.summary)
 
 
 def test_settings_of_brokers_change_while_they_run(tmp_path: Path) -> None:

@@ -266,6 +266,23 @@ CONTROL: tuple[Mutant, ...] = (
         "        if False:",
         "test tests/controller/quorum/test_quorum_transcripts.py::test_transcript[quorum_voters]",
     ),
+    mutant(
+        "upgrade-without-the-directories",
+        "kraft.version rises only once the leader knows the directory of each voter (maybeAppendUpgradedKRaftVersion)",
+        QUORUM,
+        "        return None if any(voter.directory_id is None for voter in voters) else voters",
+        "        return voters",
+        "test tests/controller/quorum/test_voter_changes.py::"
+        "test_a_leader_upgrades_once_it_knows_the_directory_of_each_voter",
+    ),
+    mutant(
+        "new-disk-joins-beside-the-old",
+        "A controller with a new disk removes the voter with its id before it joins (KIP-1186)",
+        QUORUM,
+        "        earlier = self.voter_set.of_id(self.local_id)",
+        "        earlier = None",
+        "test tests/controller/quorum/test_quorum_transcripts.py::test_transcript[quorum_auto_join]",
+    ),
     # ------------------------------------------------------------------------------------------------- the brokers
     mutant(
         "brokers-keep-a-deleted-topic",

@@ -9,6 +9,7 @@ import pytest
 from quorum_world import QuorumWorld
 
 from controller.quorum.messages import AddVoter, RemoveVoter
+from controller.quorum.roles import QuorumConfig
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("quorum_*.txt"))
 
@@ -19,8 +20,9 @@ class QuorumVerbs:
     def __init__(self) -> None:
         self._world: QuorumWorld
 
-    def quorum(self, voters: int, seed: int = 0, observers: int | None = None) -> None:
-        self._world = QuorumWorld(voters, seed, asks_first=observers is not None, observers=observers)
+    def quorum(self, voters: int, seed: int = 0, observers: int | None = None, joins: int = 0, tells: int = 0) -> None:
+        config = QuorumConfig(auto_join=bool(joins), tells_directory=bool(tells))
+        self._world = QuorumWorld(voters, seed, asks_first=observers is not None, observers=observers, config=config)
         for voter in self._world.ids:
             self._world.start(voter)
 
@@ -58,6 +60,11 @@ class QuorumVerbs:
     def _change(self, leader: str, request: AddVoter | RemoveVoter) -> list[str]:
         told = len(self._world.story)
         self._world.change(int(leader[1:]), request)
+        return self._world.story[told:]
+
+    def upgrade(self, leader: str) -> list[str]:
+        told = len(self._world.story)
+        self._world.upgrade(int(leader[1:]))
         return self._world.story[told:]
 
     def disk(self, name: str) -> None:

@@ -73,7 +73,7 @@ def test_without_elr_a_broker_may_have_its_own_again() -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ("features: {kraft.version: 1}", "Local controller 1001 does not support this feature."),
+        ("features: {kraft.version: 2}", "Local controller 1001 only supports versions 0-1"),
         ("features: {group.version: 2}", "Local controller 1001 only supports versions 0-1"),
         (
             "features: {group.version: 0}",
@@ -91,6 +91,17 @@ def test_what_kafka_refuses_fails_the_step_and_changes_nothing(wanted: str, told
     (failed,) = [one for one in result.expectations if not one.held]
     assert "was refused: INVALID_UPDATE_VERSION Invalid" in failed.why and told in failed.why
     assert altered(result) == []
+
+
+def test_kraft_version_is_raised_once_and_never_lowered() -> None:
+    up, again = ("update_features: {features: {kraft.version: 1}}",) * 2
+    down = "update_features: {features: {kraft.version: 0}, upgrade_type: safe_downgrade}"
+    result = run(up, again, down)
+    (failed,) = [one for one in result.expectations if not one.held]
+    assert "Can't downgrade the version of this feature." in failed.why
+    assert [row.event.sentence() for row in result.rows if isinstance(row.event, trace.VotersChanged)] == [
+        "c1 is the only voter of the metadata quorum: c1 has committed this set"
+    ]
 
 
 def test_an_older_release_knows_fewer_features() -> None:
