@@ -31,6 +31,7 @@ from replica.ids import ACKS_ALL
 from replica.rules import KafkaRelease
 
 BASE_RELEASE: Final = KafkaRelease(3, 9)
+DEAD_LETTERS_SINCE: Final = KafkaRelease(4, 4)
 """The release whose defaults are in this file. Those that changed in other releases are in defaults.py."""
 CommitOrder = Literal["in-transaction", "after", "before", "auto"]
 """When a consume-transform-produce client commits the offsets of its input records."""
@@ -233,6 +234,8 @@ class BrokerConfig(Config):
     group_share_delivery_count_limit: int = key(5, low=2, high=10)
     group_share_partition_max_record_locks: int = key(2000, low=100, high=10_000)
     group_share_record_lock_duration_ms: int = key(30_000, low=1000, high=HOUR_MS)
+    errors_deadletterqueue_auto_create_topics_enable: bool = key(False, is_dynamic=True)
+    errors_deadletterqueue_topic_name_prefix: str = key("dlq.", is_dynamic=True)
     offset_metadata_max_bytes: int = key(4096, low=0, high=INT32_MAX)
     offsets_topic_num_partitions: int = key(50, low=1, high=PARTITIONS_OF_TOPIC_MAX)
     offsets_topic_replication_factor: int = key(3, low=1, high=INT16_MAX)
@@ -373,6 +376,11 @@ def broker_config(values: Mapping[str, object], release: KafkaRelease) -> Broker
     return replace(BrokerConfig.from_mapping({**defaults, **values}), release=release)
 
 
+def is_of_release(name: str, release: KafkaRelease) -> bool:
+    """Return False for the keys of dead letter queues (KIP-1191) in releases before 4.4."""
+    return release >= DEAD_LETTERS_SINCE or not name.startswith("errors.deadletterqueue.")
+
+
 @cache
 def kafkas_own(release: KafkaRelease) -> BrokerConfig:
     """Return a broker's configuration with all of Kafka's defaults in a release."""
@@ -420,6 +428,8 @@ class GroupConfig(Config):
     streams_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
     streams_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
     streams_num_standby_replicas: int = key(0, low=0, high=INT32_MAX)
+    errors_deadletterqueue_topic_name: str = key("", pattern=r"(?!__).*", doc="a name that does not begin with __")
+    errors_deadletterqueue_copy_record_enable: bool = key(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

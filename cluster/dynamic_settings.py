@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cluster.config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, BrokerConfig, GroupConfig, topic_defaults
+from cluster.config import (
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    BrokerConfig,
+    GroupConfig,
+    is_of_release,
+    topic_defaults,
+)
 from cluster.dynamic_keys import (
     OF_LISTENERS_ONLY,
     OF_ONE_BROKER,
@@ -38,7 +45,8 @@ def defaults_of(config: BrokerConfig) -> dict[str, str]:
     Args:
         config: configuration of the broker.
     """
-    defaults = {name: as_text(item.default) for name, item in GroupConfig.keys().items()}
+    keys = GroupConfig.keys()
+    defaults = {name: as_text(keys[name].default) for name in keys if is_of_release(name, config.release)}
     defaults[SESSION_TIMEOUT] = as_text(config.group_consumer_session_timeout_ms)
     defaults[HEARTBEAT_INTERVAL] = as_text(config.group_consumer_heartbeat_interval_ms)
     return defaults
@@ -60,7 +68,7 @@ def checked_changes(
     """
     keys = GroupConfig.keys()
     for name, value in changes.items():
-        if value is not None and name not in keys:
+        if value is not None and not (name in keys and is_of_release(name, config.release)):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
     try:
         stored = {

@@ -166,7 +166,6 @@ zookeeper.metadata.migration.enable false
 """
 """Keys that are not yet supported, each with the values that change nothing; Kafka's default comes first."""
 _SHARE_AND_STREAMS_GROUPS: Final = """
-errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
 group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
 group.share.dlq.manager.class.name group.share.enable group.share.max.assignment.interval.ms
 group.share.max.delivery.count.limit group.share.max.groups group.share.max.heartbeat.interval.ms
@@ -190,7 +189,6 @@ remote.log.delete.on.disable remote.storage.enable
 """
 _NOT_YET_OF_TOPICS: Final = """
 compression.type producer
-errors.deadletterqueue.group.enable false
 internal.segment.bytes
 max.decompressed.message.bytes 2147483639
 message.downconversion.enable true

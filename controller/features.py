@@ -38,7 +38,9 @@ TRANSACTION_VERSION: Final = "transaction.version"
 SHARE_VERSION: Final = "share.version"
 STREAMS_VERSION: Final = "streams.version"
 _SHARE_LEVELS: Final[Mapping[KafkaRelease, int]] = {KafkaRelease(4, 1): 0, KafkaRelease(4, 2): 1, KafkaRelease(4, 4): 2}
-"""Level of share.version in a new cluster. Simplified: level 2, dead letter queues, has no effect of its own."""
+"""Level of share.version in a new cluster."""
+DEAD_LETTERS: Final = 2
+"""The level of share.version that enables dead letter queues. Source: ShareVersion.supportsShareGroupDLQ"""
 TRANSACTIONS_V2: Final = 2
 """The level of transaction.version that enables the second part of KIP-890."""
 CHANGED_THE_METADATA: Final = (23, 30, 32, 33)

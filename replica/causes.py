@@ -380,6 +380,18 @@ class ShareCause(Cause):
     SESSION_ENDED = "session_ended", "the session of the member ended"
 
 
+class DeadLetterCause(Cause):
+    """Outcomes of an attempt to write records that a share group has given up to its dead letter queue (KIP-1191)."""
+
+    WRITTEN = "written", "they are in the queue"
+    NO_QUEUE = "no_queue", "errors.deadletterqueue.topic.name of the group is empty"
+    NO_TOPIC = "no_topic", "there is no such topic, and errors.deadletterqueue.auto.create.topics.enable is false"
+    NOT_ENABLED = "not_enabled", "errors.deadletterqueue.group.enable of the topic is false"
+    OTHER_PREFIX = "other_prefix", "its name does not begin with errors.deadletterqueue.topic.name.prefix"
+    REFUSED = "refused", "the request was refused"
+    EXHAUSTED = "exhausted", "all five attempts failed"
+
+
 class RebalanceCause(Cause):
     """Reasons why the members of a group have to join again."""
 

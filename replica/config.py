@@ -225,6 +225,7 @@ class TopicConfig(Config):
     remote_log_delete_on_disable: bool = key(False)
     local_retention_ms: int = key(-2, low=-2)
     local_retention_bytes: int = key(-2, low=-2)
+    errors_deadletterqueue_group_enable: bool = key(False)
 
     def with_own(self, stored: Mapping[str, str]) -> Self:
         """Return a topic's settings: those in `stored`, with these settings as defaults for the other keys."""

@@ -12,20 +12,30 @@ NAME_HEADER = "name"
 """The header that has a record's name if the record has no value; the trace refers to records by these names."""
 NAMED_APART_HEADER = "highwater.name"
 """The header that has a record's name if the value is not text; applications do not use this header."""
+DEAD_LETTER_HEADERS = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset")
 
 
 def record_name(record: Record) -> str:
     """Return the name of a record: the first word of its value.
 
     If the value is missing or is not text, the name is in a header. A tombstone without such a header is named by its
-    key.
+    key. A dead letter of a share group is named by the record's place, as in `t-0@3`.
     """
     text = record.value
-    if record.headers and text is not None:
-        text = dict(record.headers).get(NAMED_APART_HEADER) or text
+    if record.headers:
+        headers = dict(record.headers)
+        if DEAD_LETTER_HEADERS[0] in headers:
+            topic, partition, offset = (_text(headers.get(one)) for one in DEAD_LETTER_HEADERS)
+            return f"{topic}-{partition}@{offset}"
+        if text is not None:
+            text = headers.get(NAMED_APART_HEADER) or text
     if text is None:
         text = dict(record.headers).get(NAME_HEADER) or record.key or b"?"
-    return text.split(b" ", 1)[0].decode("utf-8", "replace")
+    return _text(text.split(b" ", 1)[0])
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"?").decode("utf-8", "replace")
 
 
 class CausalRecorder(Recorder, Protocol):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from cluster.broker.metadata.lifecycle import BrokerBase
@@ -24,18 +25,29 @@ from cluster.node import ConnectionId, Segment
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE
+from cluster.share.dead_letters import TOPIC_NAME, DeadLetters
 from cluster.share.partition import (
     Acknowledgement,
     Acquired,
     AcquireParams,
     FetchedBatch,
+    Settled,
     ShareLimits,
     SharePartition,
     Transition,
 )
 from cluster.share.persister import RETRIED, Persister, StateRequest
 from cluster.share.sessions import ShareSession, ShareSessions
-from cluster.share.state import UNINITIALIZED, ShareKey, ShareState, batches_from, batches_to_send
+from cluster.share.state import (
+    UNINITIALIZED,
+    RecordState,
+    ShareKey,
+    ShareState,
+    StateBatch,
+    batches_from,
+    batches_to_send,
+)
+from controller.features import DEAD_LETTERS, SHARE_VERSION, level_of
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, NO_BROKER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
@@ -44,6 +56,7 @@ from replica.log.files.open_files import FileSlice
 from replica.trace.events import SharePartitionLoaded, ShareRecordsAcquired, ShareRecordsSettled
 from replica.wording import shown
 
+NO_CONNECTION: ConnectionId = 0
 LATEST, READ_COMMITTED = "latest", "read_committed"
 FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
 FORGETTING = (
@@ -106,6 +119,7 @@ class ShareManager:
         self._timers = base.outbox.timers
         self._replicas = replicas
         self._persister = persister
+        self._dead_letters = DeadLetters(base, self._read_log)
         self._led: dict[ShareKey, _Led] = {}
         self._waiting: dict[TopicPartition, list[ShareFetch]] = {}
         replicas.fetches.on_wake = self._wake
@@ -121,6 +135,15 @@ class ShareManager:
             delivery_limit=config.group_share_delivery_count_limit,
             max_record_locks=config.group_share_partition_max_record_locks,
             lock_us=int(lock_ms) * 1000,
+            has_dead_letters=self._has_dead_letters(group_id),
+        )
+
+    def _has_dead_letters(self, group_id: str) -> bool:
+        """Return True if a group has a dead letter queue. Source: isDLQEnabledForGroup"""
+        levels = self._base.cache.image.feature_levels
+        return (
+            self.setting(group_id, TOPIC_NAME, "") != ""
+            and level_of(SHARE_VERSION, self._base.rules, levels) >= DEAD_LETTERS
         )
 
     # -------------------------------------------------------------------------------------------------------- fetching
@@ -178,21 +201,16 @@ class ShareManager:
 
     def _read(self, fetch: ShareFetch, led: _Led, offset: Offset, now_us: int) -> FetchPartitionResponse:
         isolation = self.setting(led.key.group_id, "share.isolation.level", "read_uncommitted")
-        params = FetchParams(
-            replica_id=NO_BROKER,
-            replica_epoch=NO_BROKER_EPOCH,
-            peer=fetch.peer,
-            connection=fetch.connection,
-            max_wait_us=0,
-            min_bytes=0,
-            max_bytes=fetch.max_bytes,
-            leader_only=True,
-            from_follower=False,
-            read_committed=isolation == READ_COMMITTED,
-        )
+        params = _params(fetch.peer, fetch.connection, fetch.max_bytes, read_committed=isolation == READ_COMMITTED)
         max_bytes = max(1, fetch.max_bytes // len(fetch.wanted))
         entry = FetchPartition(led.name.partition, fetch_offset=offset, max_bytes=max_bytes)
         return self._replicas.hosted(led.name).fetch(params, entry, max_bytes, True, True, now_us)
+
+    def _read_log(self, name: TopicPartition, offset: Offset, max_bytes: int, now_us: int) -> bytes:
+        """Read committed batches of a partition that this broker leads. Raises KafkaError."""
+        params = _params(self._base.node, NO_CONNECTION, max_bytes, read_committed=False)
+        entry = FetchPartition(name.partition, fetch_offset=offset, max_bytes=max_bytes)
+        return _bytes_of(self._replicas.hosted(name).fetch(params, entry, max_bytes, True, True, now_us).slice)
 
     def _unreadable(self, key: ShareKey, name: TopicPartition, error: KafkaError) -> Delivered:
         led = self._led.get(key)
@@ -308,6 +326,7 @@ class ShareManager:
                         reset=self._reset(led) if int(result.start_offset) == UNINITIALIZED else None,
                     )
                 )
+                self._give_away(led, led.shared, led.shared.dead_letters, now_us)
         self._wake(led.name, now_us)
 
     def _shared(self, led: _Led, result: Entity) -> SharePartition:
@@ -389,7 +408,12 @@ class ShareManager:
         expired = shared.expire(now_us)
         if expired.changed:
             self._state(led, expired)
-            self._persist(led, shared, expired, lambda error, message, at_us: shared.move_start(), now_us)
+
+            def written(error: ErrorCode, message: str | None, at_us: int) -> None:
+                shared.move_start()
+                self._give_away(led, shared, expired.dead_letters, at_us)
+
+            self._persist(led, shared, expired.batches, written, now_us)
             self._wake(led.name, now_us)
         self._arm(led, shared, now_us)
 
@@ -409,11 +433,28 @@ class ShareManager:
                 self._forget(led)
             done(found, message, at_us)
             self._wake(led.name, at_us)
+            if is_written:
+                self._give_away(led, shared, transition.dead_letters, at_us)
 
-        self._persist(led, shared, transition, written, now_us)
+        self._persist(led, shared, transition.batches, written, now_us)
+
+    def _give_away(self, led: _Led, shared: SharePartition, given_up: Sequence[Settled], now_us: int) -> None:
+        """Write dead letters, then archive the records even if that failed. Source: initiateDLQAndArchive"""
+
+        def archive(one: Settled, at_us: int) -> None:
+            shared.archive(one.first, one.last)
+            archived = StateBatch(one.first, one.last, RecordState.ARCHIVED, one.delivery_count)
+            self._persist(led, shared, (archived,), moved, at_us)
+
+        def moved(error: ErrorCode, message: str | None, at_us: int) -> None:
+            shared.move_start()
+            self._wake(led.name, at_us)
+
+        for one in given_up:
+            self._dead_letters.write(led.key.group_id, led.name, one, partial(archive, one), now_us)
 
     def _persist(
-        self, led: _Led, shared: SharePartition, transition: Transition, written: OnSettled, now_us: int
+        self, led: _Led, shared: SharePartition, batches: Sequence[StateBatch], written: OnSettled, now_us: int
     ) -> None:
         """Send a change to the share coordinator, and call `written` with its answer. Source: writeShareGroupState"""
         self._persister.ask(
@@ -425,7 +466,7 @@ class ShareManager:
                     "leader_epoch": led.leader_epoch,
                     "start_offset": shared.start,
                     "delivery_complete_count": shared.delivery_complete,
-                    "state_batches": batches_to_send(transition.batches),
+                    "state_batches": batches_to_send(batches),
                 },
                 answered=lambda error, message, result, at_us: written(error, message, at_us),
             ),
@@ -460,6 +501,21 @@ def as_client_error(error: ErrorCode) -> ErrorCode:
     if error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         return error
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _params(peer: str, connection: ConnectionId, max_bytes: int, *, read_committed: bool) -> FetchParams:
+    return FetchParams(
+        replica_id=NO_BROKER,
+        replica_epoch=NO_BROKER_EPOCH,
+        peer=peer,
+        connection=connection,
+        max_wait_us=0,
+        min_bytes=0,
+        max_bytes=max_bytes,
+        leader_only=True,
+        from_follower=False,
+        read_committed=read_committed,
+    )
 
 
 def _ignore(error: ErrorCode, message: str | None, now_us: int) -> None:

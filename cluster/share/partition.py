@@ -5,6 +5,7 @@
 2. Acquiring a record adds 1 to its delivery count and locks it for share.record.lock.duration.ms.
 3. The member accepts the record (ACKNOWLEDGED), releases it (AVAILABLE) or rejects it (ARCHIVED). The end of the lock's
    time or of the session releases it too. A record released after `delivery_limit` deliveries is ARCHIVED.
+   If the group has a dead letter queue (KIP-1191), rejected and undeliverable records are ARCHIVING first.
 4. A member's change is tentative until the share coordinator has written it: `Transition`, then `complete`. If the
    write fails, the record is ACQUIRED again, or released if its lock has expired. Expired locks wait for no write.
 5. `start` moves past settled records. Offsets above it that are in no batch were acquired under another leader, which
@@ -52,6 +53,7 @@ class ShareLimits(NamedTuple):
     max_record_locks: int = 2000
     lock_us: int = 30_000_000
     may_renew: bool = True
+    has_dead_letters: bool = False
 
     @property
     def throttled_from(self) -> int:
@@ -157,6 +159,11 @@ class Transition:
     changed: list[tuple[Offset, _Record, str, ShareCause]] = field(default_factory=list)
 
     @property
+    def dead_letters(self) -> tuple[Settled, ...]:
+        """The changed records that go to the dead letter queue."""
+        return tuple(one for one in self.settled() if one.state is RecordState.ARCHIVING)
+
+    @property
     def batches(self) -> tuple[StateBatch, ...]:
         return joined(
             StateBatch(offset, offset, record.state, record.delivery_count) for offset, record, *_ in self.changed
@@ -203,6 +210,23 @@ class SharePartition:
         """The number of records in flight that are acknowledged or archived."""
         records = (record for one in self._batches for _, record in one.between(self.start, one.last))
         return sum(record.state.is_terminal for record in records)
+
+    @property
+    def dead_letters(self) -> tuple[Settled, ...]:
+        """The records whose dead letters an earlier leader may not have written. Source: maybeResumeDlqArchiving"""
+        return joined(
+            Settled(
+                offset,
+                offset,
+                record.state,
+                record.delivery_count,
+                NO_MEMBER,
+                ShareCause.LOCK_EXPIRED if self._is_spent(record) else ShareCause.REJECTED,
+            )
+            for batch in self._batches
+            for offset, record in batch.between(batch.first, batch.last)
+            if record.state is RecordState.ARCHIVING
+        )
 
     @property
     def next_fetch_offset(self) -> Offset:
@@ -438,7 +462,8 @@ class SharePartition:
                 if kind == RENEW:
                     self._renew(record, now_us)
                 else:
-                    self._begin(offset, record, *OUTCOMES[kind], transition)
+                    state, cause = OUTCOMES[kind]
+                    self._begin(offset, record, self._given_up if kind == REJECT else state, cause, transition)
 
     def _renew(self, record: _Record, now_us: int) -> None:
         """Extend the lock of a record (KIP-1222)."""
@@ -453,9 +478,16 @@ class SharePartition:
         transition.changed.append((offset, record, record.member, cause))
         record.state, record.member = self._after_release(record, state), NO_MEMBER
 
+    @property
+    def _given_up(self) -> RecordState:
+        """The state of a record that is rejected or undeliverable. Source: recordStateWithDlq"""
+        return RecordState.ARCHIVING if self._limits().has_dead_letters else RecordState.ARCHIVED
+
+    def _is_spent(self, record: _Record) -> bool:
+        return record.delivery_count >= self._limits().delivery_limit
+
     def _after_release(self, record: _Record, state: RecordState) -> RecordState:
-        is_spent = state is RecordState.AVAILABLE and record.delivery_count >= self._limits().delivery_limit
-        return RecordState.ARCHIVED if is_spent else state
+        return self._given_up if state is RecordState.AVAILABLE and self._is_spent(record) else state
 
     def release(self, member: str) -> Transition:
         """Release a member's records tentatively, and return the change to write. Source: releaseAcquiredRecords"""
@@ -476,12 +508,20 @@ class SharePartition:
             if before is None or is_written:
                 record.lock_us = None
             elif record.lock_us is not None and record.lock_us <= now_us:
-                record.state = self._after_release(record, RecordState.AVAILABLE)
+                # No dead letter is written in this case. Source: completeStateTransition
+                record.state = RecordState.ARCHIVED if self._is_spent(record) else RecordState.AVAILABLE
                 record.lock_us = None
             else:
                 record.state, record.member = before
         if is_written:
             self.move_start()
+
+    def archive(self, first: Offset, last: Offset) -> None:
+        """Archive records whose dead letters are written, or could not be written. Source: InFlightState.archive"""
+        for batch in self._overlapping(first, last):
+            for _, record in batch.between(first, last):
+                if record.state is RecordState.ARCHIVING:
+                    record.state = RecordState.ARCHIVED
 
     def expire(self, now_us: int) -> Transition:
         """Release the records whose locks have expired, at once, and return the change to write.

@@ -51,11 +51,15 @@ _BATCH = Struct(">qqbh")
 
 
 class RecordState(IntEnum):
-    """The delivery state of a record in a share group. An ARCHIVED record is no longer delivered, but not accepted."""
+    """The delivery state of a record in a share group. An ARCHIVED record is no longer delivered, but not accepted.
+
+    An ARCHIVING record is ARCHIVED once the attempt to write it to the group's dead letter queue is over (4.4).
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Self
 
-from replica.causes import LeaveCause, ShareCause
+from replica.causes import DeadLetterCause, LeaveCause, ShareCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import Frequent, OfClient, OfPartitions, OnPartition, ShareEvent, of_each, where
@@ -155,7 +155,7 @@ class ShareRecordsSettled(OnPartition, ShareEvent):
     last: Last
     delivery_count: DeliveryCount
     delivery_limit: Annotated[int, "group.share.delivery.count.limit of the group"]
-    state: Annotated[str, "the new state of the records: available, acknowledged or archived"]
+    state: Annotated[str, "the new state of the records: available, acknowledged, archiving or archived"]
     share_cause: Annotated[ShareCause, "why the delivery ended, see ShareCause"]
 
     def sentence(self) -> str:
@@ -165,12 +165,38 @@ class ShareRecordsSettled(OnPartition, ShareEvent):
             "available": "became available again",
             "acknowledged": f"{was} acknowledged",
             "archived": f"{was} archived",
+            "archiving": f"{was} given up, and a dead letter follows",
         }
         after = ""
-        if self.state == "archived" and self.share_cause in RELEASES:
+        if self.state in ("archived", "archiving") and self.share_cause in RELEASES:
             after = f" after {self.delivery_count} of {self.delivery_limit} deliveries"
         outcome = became.get(self.state, self.state) + after
         return f"{what} {outcome} in share group {self.group}: {self.share_cause.meaning}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareDeadLettersSent(OnPartition, ShareEvent):
+    """A leader has written records that a share group gave up to its dead letter queue, or it failed to (KIP-1191).
+
+    In both cases the records are archived next.
+    """
+
+    group: Group
+    first: First
+    last: Last
+    queue: Annotated[str, "topic of the dead letter queue"]
+    queue_partition: Annotated[int | None, "partition of the queue; null: nothing was written"]
+    queue_offset: Annotated[int | None, "offset of the first dead letter in the queue; null: nothing was written"]
+    outcome: Annotated[DeadLetterCause, "written, or why not"]
+    error: Annotated[str | None, "Kafka's error name; null: nothing was sent, or all went well"] = None
+
+    def sentence(self) -> str:
+        what = f"{_records(self.first, self.last)} of {self.name}"
+        if self.outcome is DeadLetterCause.WRITTEN:
+            place = f"{self.queue}-{self.queue_partition} from offset {self.queue_offset} on"
+            return f"{self.node} wrote dead letters of {what}, which share group {self.group} gave up, to {place}"
+        why = self.outcome.meaning + (f" ({self.error})" if self.error else "")
+        return f"{self.node} archived {what} for share group {self.group} without a dead letter in {self.queue}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

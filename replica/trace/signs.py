@@ -77,6 +77,7 @@ _OF_EVENT: Mapping[str, str] = {
     "share_records_acquired": "note",
     "share_records_settled": "note",
     "share_acknowledgement_failed": "refused",
+    "share_dead_letters_sent": "note",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
     "transaction_marker_written": "note",

@@ -359,8 +359,12 @@ class _Teller(Listener):
             self.delivered[event.name, event.offset] = None
             self._say(row, event.full_sentence(), table=False)
 
-    @on(trace.ShareRecordsSettled, trace.ShareAcknowledgementFailed)
-    def _settled(self, row: TraceRow, event: trace.ShareRecordsSettled | trace.ShareAcknowledgementFailed) -> None:
+    @on(trace.ShareRecordsSettled, trace.ShareDeadLettersSent, trace.ShareAcknowledgementFailed)
+    def _settled(
+        self,
+        row: TraceRow,
+        event: trace.ShareRecordsSettled | trace.ShareDeadLettersSent | trace.ShareAcknowledgementFailed,
+    ) -> None:
         if any(name == event.name and event.first <= offset <= event.last for name, offset in self.delivered):
             self._say(row, event.full_sentence(), table=False)
 

@@ -290,6 +290,10 @@ class Story(Listener):
         if event.state != "acknowledged":
             self._say_once(row, (event.group, event.name, event.state, event.share_cause), event)
 
+    @on(trace.ShareDeadLettersSent)
+    def _dead_letters_sent(self, row: TraceRow, event: trace.ShareDeadLettersSent) -> None:
+        self._say_once(row, (event.group, event.name, event.outcome, event.error), event)
+
     @on(trace.ShareAcknowledgementFailed)
     def _share_acknowledgement_failed(self, row: TraceRow, event: trace.ShareAcknowledgementFailed) -> None:
         self._say_once(row, (event.client, event.name, event.error), event)

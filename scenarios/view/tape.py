@@ -486,6 +486,7 @@ _FEW_WORDS: dict[type[trace.TraceEvent], str] = {
     trace.ShareRecordsAcquired: "delivery {0.delivery_count}",
     trace.ShareRecordsSettled: "{0.state}",
     trace.ShareAcknowledgementFailed: "not acknowledged",
+    trace.ShareDeadLettersSent: "{0.outcome}",
     trace.GroupsLoaded: "{0.node} coordinates",
     trace.LastStableOffsetMoved: "LSO",
     trace.ProduceRefused: "refused",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -175,7 +176,8 @@ class BrokerWorld:
         """Connections to it stay, and what it says is lost."""
         self.broker: BrokerCore
         self._root = root
-        self._config = BrokerConfig.from_mapping({**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}})
+        values = {**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}}
+        self._config = replace(BrokerConfig.from_mapping(values), release=rules.release)
         self.controller_dir = root / "c1"
         self.disk = Disk(root / "b1", sync=False)
         self.clock = WallClock()

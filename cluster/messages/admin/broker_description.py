@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cluster.broker.metadata.lifecycle import BETWEEN_BROKERS, BrokerIdentity
+from cluster.config import is_of_release
 from controller.metadata import Endpoint
 from replica.ids import BrokerId
 from replica.rules import KafkaRelease, Rules, as_of
@@ -105,6 +106,8 @@ def is_of_the_era(name: str, rules: Rules) -> bool:
         return rules.isr_lag == "messages"
     if name in ("group.consumer.assignment.interval.ms", "group.streams.assignment.interval.ms"):
         return rules.release >= KafkaRelease(4, 3)
+    if not is_of_release(name, rules.release):
+        return False
     if name.startswith("zookeeper."):
         return rules.membership == "zk-session"
     return rules.membership == "registration" or not name.startswith(_KRAFT_ONLY)

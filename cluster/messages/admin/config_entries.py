@@ -10,7 +10,7 @@ from dataclasses import Field
 from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
-from cluster.config import BrokerConfig, GroupConfig, kafkas_own, topic_defaults
+from cluster.config import BrokerConfig, GroupConfig, is_of_release, kafkas_own, topic_defaults
 from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
 from cluster.dynamic_settings import defaults_of
 from cluster.messages.admin.broker_description import (
@@ -161,7 +161,8 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dyna
         config, dynamic: settings of the node.
     """
     defaults = topic_defaults(config)
-    for name, item in sorted(TopicConfig.keys().items()):
+    keys = TopicConfig.keys()
+    for name, item in sorted((name, keys[name]) for name in keys if is_of_release(name, config.release)):
         synonyms = [Synonym(name, stored[name], DYNAMIC_TOPIC)] if name in stored else []
         if name in BROKER_KEY_OF_TOPIC_KEY:
             synonyms += _synonyms(BROKER_KEY_OF_TOPIC_KEY[name], config, dynamic)

@@ -454,6 +454,13 @@ def _put_record(
     out += record
 
 
+def record_size_bytes(offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return the size of a record in a batch in which all records have one timestamp. Source: sizeInBytes"""
+    record = bytearray()
+    _put_record(record, 0, offset_delta, key, value, headers)
+    return len(record)
+
+
 def _put_varint(out: bytearray, number: int) -> None:
     """Append a zig-zag varint (32 bit) or varlong (64 bit), seven bits at a time, lowest first."""
     rest = (number << 1) ^ (number >> 63)

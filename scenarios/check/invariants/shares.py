@@ -25,7 +25,7 @@ class ArchivedAtTheLimit(Invariant):
     @on(trace.ShareRecordsSettled)
     def _settled(self, row: TraceRow, event: trace.ShareRecordsSettled) -> None:
         if (
-            event.state == "archived"
+            event.state in ("archived", "archiving")
             and event.share_cause in trace.RELEASES
             and event.delivery_count < event.delivery_limit
         ):

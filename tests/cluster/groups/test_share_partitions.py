@@ -35,6 +35,7 @@ from replica.causes import ShareCause
 from replica.errors import ErrorCode, KafkaError
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+ARCHIVING = RecordState.ARCHIVING
 LOCK_US = 30_000_000
 LOG = [FetchedBatch(base, base + 4) for base in range(0, 100, 5)]
 """Batches of five records."""
@@ -138,6 +139,40 @@ def test_a_bad_record_is_delivered_with_ever_fewer_and_last_alone() -> None:
                 world.settle("m", offset, offset, RELEASE if offset == 0 else ACCEPT)
     assert found[:5] == [(0, 4, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4), (0, 0, 5)]
     assert world.shared.start > 0, "it was archived after five deliveries"
+
+
+def test_with_a_dead_letter_queue_what_is_given_up_is_archiving_first() -> None:
+    world = World(limits=ShareLimits(delivery_limit=2, has_dead_letters=True))
+    world.acquire("m", 5)
+    world.settle("m", 0, 0, REJECT)
+    world.settle("m", 1, 4, RELEASE)
+    assert world.acquire("m", 4, strict=True) == [(1, 4, 2)]
+    transition = world.shared.expire(LOCK_US)
+    assert transition.batches == (StateBatch(1, 4, ARCHIVING, 2),)
+    assert [(one.first, one.last, one.cause) for one in transition.dead_letters] == [(1, 4, ShareCause.LOCK_EXPIRED)]
+    world.shared.move_start()
+    assert (world.shared.start, world.shared.delivery_complete) == (0, 0), "no dead letter is written yet"
+    world.shared.archive(0, 3)
+    world.shared.move_start()
+    assert world.shared.start == 4
+
+
+def test_a_new_leader_writes_the_dead_letters_of_records_that_are_archiving() -> None:
+    limits = ShareLimits(delivery_limit=2, has_dead_letters=True)
+    world = World(StateBatch(0, 1, ARCHIVING, 1), StateBatch(2, 2, ARCHIVING, 2), limits=limits)
+    found = [(one.first, one.last, one.cause) for one in world.shared.dead_letters]
+    assert found == [(0, 1, ShareCause.REJECTED), (2, 2, ShareCause.LOCK_EXPIRED)]
+    assert world.acquire("m", 5)[0][0] == 3
+
+
+def test_a_lock_that_expires_while_a_write_fails_brings_no_dead_letter() -> None:
+    world = World(limits=ShareLimits(delivery_limit=2, has_dead_letters=True))
+    for _ in range(2):
+        world.acquire("m", 1, strict=True)
+        transition = world.shared.acknowledge("m", [Acknowledgement(0, 0, (RELEASE,))], 0)
+        world.shared.complete(transition, LOCK_US, is_written=False)
+    world.shared.move_start()
+    assert (world.shared.start, world.shared.dead_letters) == (1, ())
 
 
 def test_a_batch_that_fails_as_a_whole_is_halved() -> None:
