@@ -73,6 +73,14 @@ def test_records_are_acquired_to_the_end_of_a_batch_unless_the_limit_is_strict()
     assert world.acquire("m1", 10) == [(9, 9, 1), (10, 19, 1)]
 
 
+def test_what_a_member_has_is_passed_over() -> None:
+    world = World()
+    world.acquire("m1", 5)
+    world.acquire("m2", 5)
+    world.settle("m1", 0, 4, RELEASE)
+    assert world.acquire("m3", 100) == [(0, 4, 2), (10, 99, 1)]
+
+
 def test_the_start_moves_over_settled_records_in_order() -> None:
     world = World()
     world.acquire("m1", 5)
@@ -116,6 +124,12 @@ def test_an_expired_lock_releases_and_a_renewed_one_does_not() -> None:
     assert world.acquire("m2", 5) == [(2, 4, 2), (5, 9, 1)]
     assert world.refused("m1", 2, 4) is ErrorCode.INVALID_RECORD_STATE
     world.settle("m1", 0, 1, ACCEPT)
+
+
+def test_without_share_renew_acknowledge_enable_no_lock_is_renewed() -> None:
+    world = World(limits=ShareLimits(may_renew=False))
+    world.acquire("m", 5)
+    assert world.refused("m", 0, 4, RENEW) is ErrorCode.INVALID_RECORD_STATE
 
 
 def test_a_session_that_ends_releases_what_its_member_has() -> None:

@@ -56,6 +56,20 @@ def test_what_a_share_coordinator_refuses_stays_begun(shares: Shares) -> None:
     assert shares.delete("t").responses[0].error_message == NO_OFFSETS
 
 
+@pytest.mark.parametrize("is_altered_first", [False, True])
+def test_the_first_member_of_a_share_group_gets_epoch_2(shares: Shares, is_altered_first: bool) -> None:
+    """A new group begins with epoch 1 since 4.3. Source: ModernGroup's constructor (4.3.1)"""
+    if is_altered_first:
+        shares.alter(3)
+    assert shares.beat(0).member_epoch == 2
+
+
+def test_a_member_with_another_epoch_is_fenced(shares: Shares) -> None:
+    epoch = shares.beat(0).member_epoch
+    assert shares.beat(epoch + 1).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert shares.beat(epoch).error_code is NONE
+
+
 def test_only_an_empty_share_group_is_altered(shares: Shares) -> None:
     assert shares.ask(ALTER_SHARE_GROUP_OFFSETS, group_id="", topics=[]).error_code is ErrorCode.INVALID_GROUP_ID
     assert shares.delete("t").error_code is ErrorCode.GROUP_ID_NOT_FOUND
