@@ -185,6 +185,27 @@ def test_a_share_group_with_the_java_consumer(tmp_path: Path) -> None:
     assert not served.summary["our_bug"]
 
 
+def test_what_a_java_share_consumer_rejects_goes_to_the_dead_letter_queue(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3", "--profile", "kafka-4.4") as served:
+        tools, queue = Tools(served, tmp_path), "errors.deadletterqueue"
+        config = ("kafka.admin.ConfigCommand", "--alter", "--entity-type")
+        tools.run(*config, "brokers", "--entity-default", "--add-config", f"{queue}.auto.create.topics.enable=true")
+        settings = {"share.auto.offset.reset": "earliest", f"{queue}.topic.name": "dlq.q"}
+        settings[f"{queue}.copy.record.enable"] = "true"
+        given = ",".join(f"{name}={value}" for name, value in settings.items())
+        tools.run(*config, "groups", "--entity-name", "g", "--add-config", given)
+        tools.run(f"{TOOLS}.ConsoleProducer", "--topic", "orders", stdin="r0\nr1\n")
+        rejecting = (f"{TOOLS}.consumer.ConsoleShareConsumer", "--topic", "orders", "--group", "g", "--reject")
+        tools.run(*rejecting, "--timeout-ms", "60000", "--max-messages", "2")
+        reading = (f"{TOOLS}.consumer.ConsoleConsumer", "--topic", "dlq.q", "--from-beginning", "--max-messages", "2")
+        letters = tools.run(*reading, "--timeout-ms", "60000", "--property", "print.headers=true").splitlines()
+        served.stop()
+    for number, letter in enumerate(letters[:2]):
+        assert f"__dlq.errors.topic:orders,__dlq.errors.partition:0,__dlq.errors.offset:{number}," in letter
+        assert letter.endswith(f"__dlq.errors.message:Offset rejected by client.\tr{number}")
+    assert len(letters) >= 2 and not served.summary["our_bug"]
+
+
 def test_a_dead_broker_is_forgotten(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "orders:1:3") as served:
         tools = Tools(served, tmp_path)
