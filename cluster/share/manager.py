@@ -51,7 +51,8 @@ from controller.features import DEAD_LETTERS, SHARE_VERSION, level_of
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, NO_BROKER_EPOCH, LeaderEpoch, Offset, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, read_header
+from replica.log.batches.records import BatchHeader
+from replica.log.batches.records import batches as batches_in
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import SharePartitionLoaded, ShareRecordsAcquired, ShareRecordsSettled
 from replica.wording import shown
@@ -237,7 +238,7 @@ class ShareManager:
         """
         offset, read, room = found
         data = _bytes_of(read.slice)
-        batches = list(_batches(data))
+        batches = list(batches_in(data))
         wanted = fetch.acquire._replace(max_records=room)
         spans = [FetchedBatch(one.base_offset, one.last_offset) for _, one in batches]
         acquired = shared.acquire(wanted, spans, offset, now_us)
@@ -529,18 +530,6 @@ def _bytes_of(found: Segment) -> bytes:
     if not isinstance(found, FileSlice):
         return bytes(found)
     return os.pread(found.fd, found.length, found.position) if found.length else b""
-
-
-def _batches(data: bytes) -> list[tuple[int, BatchHeader]]:
-    """Return (position in `data`, header) of each complete batch."""
-    found, position = [], 0
-    while len(data) - position >= BATCH_HEADER_BYTES:
-        header = read_header(data, position)
-        if position + header.size_bytes > len(data):
-            break
-        found.append((position, header))
-        position += header.size_bytes
-    return found
 
 
 def _without_aborted(

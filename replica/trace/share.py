@@ -165,7 +165,7 @@ class ShareRecordsSettled(OnPartition, ShareEvent):
             "available": "became available again",
             "acknowledged": f"{was} acknowledged",
             "archived": f"{was} archived",
-            "archiving": f"{was} given up, and a dead letter follows",
+            "archiving": f"{was} given up for the dead letter queue",
         }
         after = ""
         if self.state in ("archived", "archiving") and self.share_cause in RELEASES:
@@ -193,8 +193,9 @@ class ShareDeadLettersSent(OnPartition, ShareEvent):
     def sentence(self) -> str:
         what = f"{_records(self.first, self.last)} of {self.name}"
         if self.outcome is DeadLetterCause.WRITTEN:
-            place = f"{self.queue}-{self.queue_partition} from offset {self.queue_offset} on"
-            return f"{self.node} wrote dead letters of {what}, which share group {self.group} gave up, to {place}"
+            place = f"{self.queue}-{self.queue_partition} at offset {self.queue_offset}"
+            letters = "the dead letter" if self.first == self.last else "the dead letters"
+            return f"{self.node} wrote {letters} of {what}, which share group {self.group} gave up, to {place}"
         why = self.outcome.meaning + (f" ({self.error})" if self.error else "")
         return f"{self.node} archived {what} for share group {self.group} without a dead letter in {self.queue}: {why}"
 
