@@ -89,6 +89,7 @@ class Rules:
     consumer_limit: Literal["high-watermark", "log-end"] = _switch(
         "high-watermark", since="never released; for teaching only"
     )
+    expired_memory: Literal["freed", "kept"] = _switch("kept", since="KAFKA-19012 (3.9.2, 4.0.2, 4.1.2)")
     consumer_truncation_check: bool = _switch(True, since="KIP-320, KAFKA-7747 (2.3)")
     elr: bool = _switch(True, since="KIP-966 (4.0-IV1, default from 4.1)")
     elr_on_directory_report: Literal["cleared", "kept"] = _switch("kept", since="apache/kafka#20716 (4.3)")
@@ -165,7 +166,7 @@ def _eras() -> dict[str, Rules]:
         transactions="verified",
         group_rebalance="cooperative",
     )
-    v3_5 = replace(v3_9, hw_advance="isr", transactions="v1", reassignment_done="added-alone")
+    v3_5 = replace(v3_9, hw_advance="isr", transactions="v1", reassignment_done="added-alone", expired_memory="freed")
     v3_3 = replace(v3_5, isr_eligibility="unfenced", startup_port="open")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session", read_replica="any")
     v2_1 = replace(

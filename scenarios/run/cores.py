@@ -229,7 +229,7 @@ class Cores:
 
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
         config = workload.producer_config(self._scenario.rules.release)
-        return ProducerCore(self._client_base(workload, stream), config, topic, clock=clock)
+        return ProducerCore(self._client_base(workload, stream), config, topic, self._scenario.rules, clock=clock)
 
     def _client_base(self, workload: Workload, stream: random.Random) -> ClientBase:
         return ClientBase(

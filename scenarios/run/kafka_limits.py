@@ -47,9 +47,14 @@ def _has_members_of_kip_848(scenario: Scenario) -> bool:
     return any(one.config.get("group.protocol") == CONSUMER for one in scenario.transforms)
 
 
+def _limits_memory(scenario: Scenario) -> bool:
+    return any("buffer.memory" in one.config for one in scenario.producers)
+
+
 WEIGH_WHERE: Mapping[str, Callable[[Scenario], bool]] = {
     "elr-on-directory-report": _reports_a_new_directory,
     "commit-epoch": _has_members_of_kip_848,
+    "expired-memory": _limits_memory,
 }
 """Rules that affect few scenarios, each with a function that returns True for an affected scenario.
 

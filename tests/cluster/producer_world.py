@@ -14,6 +14,7 @@ from fake_cluster import (
 )
 
 from cluster.client.producer.producer import ProducerCore, ProducerRecord, producer_config_from
+from replica.rules import DEFAULT_PROFILE, PROFILES, Rules
 
 
 def cluster_of(brokers: int = 2, leaders: dict[int, tuple[int, int]] | None = None) -> FakeCluster:
@@ -23,13 +24,15 @@ def cluster_of(brokers: int = 2, leaders: dict[int, tuple[int, int]] | None = No
     return cluster
 
 
-def producer(cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, **config: Any) -> Harness:
+def producer(
+    cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, rules: Rules = PROFILES[DEFAULT_PROFILE], **config: Any
+) -> Harness:
     keys = {name.replace("_", "."): value for name, value in config.items()}
 
     def make(trace: Any) -> ProducerCore:
         hosts = [(f"b{node_id}", 9092) for node_id in range(1, bootstrap + 1)]
         settings = producer_config_from(keys)
-        return ProducerCore(client_base("p1", trace, seed, bootstrap=hosts), settings, TOPIC)
+        return ProducerCore(client_base("p1", trace, seed, bootstrap=hosts), settings, TOPIC, rules)
 
     return Harness(make, cluster)
 

@@ -56,6 +56,14 @@ CLIENTS: tuple[Mutant, ...] = (
         "gc-pause-leader-zombie / acks-all: S25",
     ),
     mutant(
+        "an-expired-batch-frees-its-memory-at-once",
+        "A batch that expires in a request keeps its memory until the request ends (KAFKA-19012)",
+        SENDER,
+        "        if self._frees_expired or not batch.in_request:\n",
+        "        if True:\n",
+        "expired-batch-keeps-memory: records.failed",
+    ),
+    mutant(
         "a-broker-s-newest-version-is-not-heeded",
         "A request has a version that its broker offers (NodeApiVersions.latestUsableVersion)",
         VERSIONS,

@@ -109,6 +109,7 @@ class ProducerBatch:
         created_us: time from which delivery.timeout.ms counts.
         attempts: number of failed attempts.
         sends: number of times the batch was sent.
+        in_request: True while a request with the batch has neither been answered nor given up.
     """
 
     __slots__ = (
@@ -122,6 +123,7 @@ class ProducerBatch:
         "created_us",
         "done",
         "encoded",
+        "in_request",
         "in_retry",
         "last_attempt_us",
         "last_seq",
@@ -150,6 +152,7 @@ class ProducerBatch:
         self.attempts = 0
         self.attempts_at_leader_change = 0
         self.sends = 0
+        self.in_request = False
         self.in_retry = False
         self.done = False
         self.maybe_written = False

@@ -33,6 +33,7 @@ from replica.causes import FailureCause
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import TopicPartition
+from replica.rules import Rules
 from replica.trace.columns import ClientFailure
 from replica.trace.events import RecordSent
 
@@ -104,6 +105,7 @@ class ProducerCore(ClientNode):
         base: ClientBase,
         config: ProducerConfig,
         topic: str,
+        rules: Rules,
         *,
         clock: WallClock | None = None,
     ) -> None:
@@ -112,6 +114,7 @@ class ProducerCore(ClientNode):
         Args:
             config: configuration from `producer_config_from`.
             topic: topic whose metadata is requested from the start.
+            rules: rules of the client's Kafka release.
             clock: wall clock of the machine, for the timestamps of records.
         """
         rng, cpu = base.rng, base.cpu
@@ -155,6 +158,7 @@ class ProducerCore(ClientNode):
             self._connections,
             self._events,
             idempotence,
+            rules,
             self._transactions,
             self._pipeline,
         )

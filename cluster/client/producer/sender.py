@@ -28,6 +28,7 @@ from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import crc_of
+from replica.rules import Rules
 from replica.trace import events as trace
 
 if TYPE_CHECKING:
@@ -58,10 +59,12 @@ class Sender:
         connections: ClientConnections,
         events: ClientEvents,
         idempotence: IdempotenceState | None,
+        rules: Rules,
         transactions: TransactionManager | None = None,
         pipeline: ProducerPipeline | None = None,
     ) -> None:
         self.failed_records = 0
+        self._frees_expired = rules.expired_memory == "freed"
         self._pipeline = pipeline
         self._config = config
         self._acks = config.required_acks
@@ -199,6 +202,7 @@ class Sender:
         for batch in batches:
             records = batch.encode(self._config.compression_type)
             batch.sends += 1
+            batch.in_request = True
             crc = crc_of(records)
             sent.append((batch, crc))
             tp = batch.topic_partition
@@ -270,6 +274,7 @@ class Sender:
     ) -> None:
         """Acknowledge, retry, split or fail one batch. Source: Sender.completeBatch"""
         error = result.error
+        self._request_ended(batch)
         if error is ErrorCode.NONE or error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._ack(batch, result.base_offset, peer, now_us)
         else:
@@ -357,6 +362,7 @@ class Sender:
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
+        self._request_ended(batch)
         for pending in batch.records:
             handed_over = trace.RecordHandedOver(
                 self._events.client,
@@ -422,7 +428,18 @@ class Sender:
     def _release(self, batch: ProducerBatch) -> None:
         batch.done = True
         self._forget_in_flight(batch)
+        if self._frees_expired or not batch.in_request:
+            self._free_memory(batch)
+
+    def _request_ended(self, batch: ProducerBatch) -> None:
+        """Free the memory of a batch that expired in this request (KAFKA-19012)."""
+        batch.in_request = False
+        if batch.done:
+            self._free_memory(batch)
+
+    def _free_memory(self, batch: ProducerBatch) -> None:
         self._accumulator.pool.deallocate(batch.memory_bytes)
+        batch.memory_bytes = 0
 
     def _forget_in_flight(self, batch: ProducerBatch) -> None:
         batches = self._in_flight.get(batch.topic_partition, [])

@@ -21,6 +21,7 @@ from cluster.node import Close, Connect
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
 from replica.errors import ErrorCode
+from replica.rules import PROFILES
 
 # ------------------------------------------------------------------------------------------------- the plain path
 
@@ -217,6 +218,29 @@ def test_sends_wait_for_memory_and_give_up_after_max_block_ms() -> None:
     (failed,) = harness.events("RecordFailed")
     assert (failed.record, failed.definite, failed.latency_us) == ("r3", True, 500 * MS)
     assert failed.why() == "buffer.memory=1000 had no room for the record within max.block.ms=500"
+
+
+@pytest.mark.parametrize(
+    ("era", "ends"),
+    [("kafka-4.4", "answered"), ("kafka-3.9", "given up"), ("kafka-3.9", "answered"), ("kafka-3.5", "")],
+)
+def test_a_batch_that_expires_in_a_request_keeps_its_memory_until_the_request_ends(era: str, ends: str) -> None:
+    cluster = cluster_of(leaders={0: (1, 0), 1: (2, 0)})
+    times = {"request_timeout_ms": 1000, "delivery_timeout_ms": 1500, "max_block_ms": 2000}
+    harness = producer(cluster, bootstrap=2, rules=PROFILES[era], buffer_memory=600, **times)
+    warm_up(harness)
+    second = never_answer(handles=False) if ends == "given up" else handle(delay_ms=700)
+    cluster.broker(1).next(PRODUCE, refuse(ErrorCode.NOT_ENOUGH_REPLICAS, delay_ms=800), second)
+    send(harness, 0, size=400)
+    harness.run_until(2501 * MS)
+    (failed,) = harness.events("RecordFailed")
+    assert (failed.record, failed.latency_us) == ("r0", 1500 * MS)
+    harness.call(lambda now_us: harness.core.send(record(1, partition=1, size=400), now_us))
+    harness.run_until(6 * SECOND)
+    (acked,) = harness.events("RecordAcked")
+    waited_ms = acked.latency_us // MS
+    assert acked.record == "r1"
+    assert waited_ms == 2 if not ends else 50 < waited_ms < 200 if ends == "answered" else 350 < waited_ms < 500
 
 
 def test_a_record_above_the_request_size_is_refused_at_once() -> None:

@@ -13,6 +13,7 @@ from cluster.client.producer.producer import ProducerCore, producer_config_from
 from cluster.protocol.versions import PRODUCE
 from replica.errors import ErrorCode
 from replica.log.batches.records import read_records
+from replica.rules import Rules
 
 ALL = "AuditInterceptor, ThrowingInterceptor, StampInterceptor"
 
@@ -21,7 +22,7 @@ def producer(cluster: FakeCluster, cpu: ClientCpuTimes = NO_TIME, **config: Any)
     keys = {name.replace("_", "."): value for name, value in config.items()}
 
     def make(trace: Any) -> ProducerCore:
-        return ProducerCore(client_base("p1", trace, cpu=cpu), producer_config_from(keys), TOPIC)
+        return ProducerCore(client_base("p1", trace, cpu=cpu), producer_config_from(keys), TOPIC, Rules())
 
     return Harness(make, cluster)
 
