@@ -207,6 +207,7 @@ class BrokerConfig(Config):
     group_max_session_timeout_ms: int = key(1_800_000, low=1, high=INT32_MAX)
     group_initial_rebalance_delay_ms: int = key(3000, low=0, high=INT32_MAX)
     group_max_size: int = key(2_147_483_647, low=1, high=INT32_MAX)
+    group_coordinator_append_linger_ms: int = key(-1, low=-1, high=INT32_MAX)
     group_consumer_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
     group_consumer_min_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
     group_consumer_max_session_timeout_ms: int = key(60_000, low=1, high=INT32_MAX)

@@ -136,7 +136,6 @@ eligible.leader.replicas.enable false
 group.consumer.assignors uniform,range
 group.consumer.max.assignment.interval.ms 15000
 group.consumer.min.assignment.interval.ms 0
-group.coordinator.append.linger.ms -1 5 10
 group.coordinator.new.enable true false
 group.coordinator.rebalance.protocols classic,consumer,streams classic,consumer classic,consumer,share
 inter.broker.protocol.version

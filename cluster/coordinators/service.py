@@ -20,20 +20,17 @@ from cluster.coordinators.core import (
     CommonAction,
     CommonInput,
     Elected,
-    InTransaction,
     LeadershipResigned,
     Load,
     RequestId,
     Result,
     Written,
 )
-from cluster.coordinators.topic_log import TopicLog
+from cluster.coordinators.topic_log import AT_ONCE, TopicLog
 from cluster.coordinators.waiting import EarliestDeadline, WaitingRequests
 from cluster.node import ConnectionId
 from cluster.slices import undivided
 from replica.ids import LeaderEpoch, TopicPartition
-from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, build_batch
-from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.trace.events import Emit
 
 Input = TypeVar("Input", contravariant=True)
@@ -52,9 +49,14 @@ class CoordinatorService(Generic[Input, Action, Result]):
     """Runs one coordinator in a broker: passes requests and elections to it, and performs its actions."""
 
     def __init__(
-        self, topic: str, base: BrokerBase, replicas: ReplicaManager, changed: CoordinatorCore[Input, Action, Result]
+        self,
+        topic: str,
+        base: BrokerBase,
+        replicas: ReplicaManager,
+        changed: CoordinatorCore[Input, Action, Result],
+        linger_ms: int = AT_ONCE,
     ) -> None:
-        self._log = TopicLog(topic, node=base.node, outbox=base.outbox, replicas=replicas)
+        self._log = TopicLog(topic, node=base.node, outbox=base.outbox, replicas=replicas, linger_ms=linger_ms)
         self._changed = changed
         self._recorder = base.recorder
         self._requests: WaitingRequests[Result] = WaitingRequests()
@@ -87,6 +89,7 @@ class CoordinatorService(Generic[Input, Action, Result]):
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         """Handle metadata by which this broker does not lead a partition; `leader_epoch` is None without a replica."""
         self._step(LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch), now_us)
+        self._log.not_led(name.partition)
 
     def settle(self, now_us: int) -> None:
         """Pass finished writes to the coordinator; called at the end of each step of the broker."""
@@ -106,7 +109,7 @@ class CoordinatorService(Generic[Input, Action, Result]):
                 case AnswerRequest():
                     self._requests.answer(action.request, action.result)
                 case Append():
-                    self._append(action, now_us)
+                    self._log.append(action, now_us)
                 case Load():
                     self._load(action, now_us)
                 case Emit():
@@ -114,18 +117,6 @@ class CoordinatorService(Generic[Input, Action, Result]):
                 case _:
                     self._do(action, now_us)
         self._alarm.set(self._changed.next_deadline_us)
-
-    def _append(self, wanted: Append, now_us: int) -> None:
-        part_of = wanted.transaction or InTransaction(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NOT_ASKED_FOR)
-        batch = build_batch(
-            wanted.records,
-            timestamp_ms=wanted.timestamp_ms,
-            producer_id=part_of.producer_id,
-            producer_epoch=part_of.producer_epoch,
-            base_sequence=NO_SEQUENCE if wanted.transaction is None else 0,
-            transactional=wanted.transaction is not None,
-        )
-        self._log.append(wanted.partition, batch, wanted.write, wanted.timeout_ms * 1000, now_us, part_of.guard)
 
     def _load(self, wanted: Load, now_us: int) -> None:
         """Read a partition's log, and pass its contents to the coordinator."""

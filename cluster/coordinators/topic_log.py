@@ -3,78 +3,154 @@
 Appends wait for every in-sync replica, as with acks=all. Since 4.0, appends of the group and share coordinators succeed
 even with fewer than min.insync.replicas (see ReplicaManager.append_records). The log is read from its start.
 
-Source: GroupMetadataManager.scala, TransactionStateManager.scala
+In 4.0 and 4.1 the group coordinator appends with a linger (`group.coordinator.append.linger.ms`, 5 ms):
+
+1. The first append to a partition begins a batch, and later ones join it. It is written when the linger is over.
+2. An append that has no room in it, or that belongs to a transaction, has it written first. A batch of a transaction is
+   written at once.
+3. If the broker stops leading the partition, the batch is not written, and its appends fail. If it dies, they are lost.
+
+Source: GroupMetadataManager.scala, TransactionStateManager.scala; CoordinatorRuntime.append, maybeFlushCurrentBatch,
+failCurrentBatch (4.1.2)
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.coordinators.core import WriteId
+from cluster.clocks import Timer
+from cluster.coordinators.core import Append, InTransaction, WriteId
 from cluster.node import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, Offset, TopicPartition
-from replica.log.batches.records import BatchHeader, Record, check_crc, read_records
+from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, Offset, TopicPartition
+from replica.log.batches.records import (
+    BATCH_HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Record,
+    build_batch,
+    check_crc,
+    read_records,
+)
 from replica.log.log import Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 LOAD_BYTES_PER_STEP = 64 << 10
 """Maximum number of bytes of a log that are read in one step; the broker does other work between steps."""
+AT_ONCE: Final = -1
+"""A linger for appends that do not wait for others."""
+RECORD_OVERHEAD_BYTES: Final = 32
+"""Upper bound of the bytes of a record beside its key and value."""
 Take = Callable[[BatchHeader, bytes], None]
+
+
+@dataclass(slots=True)
+class _Lingering:
+    """The appends that wait for the end of the linger to become one batch, and the time of the first one."""
+
+    began_us: int
+    timer: Timer
+    appends: list[Append] = field(default_factory=list)
+    size_bytes: int = BATCH_HEADER_BYTES
 
 
 class TopicLog:
     """The log of an internal topic. `written` has (write, error, offset) of each write that finished in this step."""
 
-    def __init__(self, topic: str, *, node: str, outbox: Outbox, replicas: ReplicaManager) -> None:
+    def __init__(
+        self, topic: str, *, node: str, outbox: Outbox, replicas: ReplicaManager, linger_ms: int = AT_ONCE
+    ) -> None:
+        self._linger_us = max(0, linger_ms) * 1000
+        self._lingering: dict[int, _Lingering] = {}
         self.written: deque[tuple[WriteId, ErrorCode, Offset]] = deque()
         self._topic = topic
         self._node = node
         self._outbox = outbox
         self._replicas = replicas
 
-    def append(
-        self,
-        partition: int,
-        batch: bytearray,
-        write: WriteId | None,
-        timeout_us: int,
-        now_us: int,
-        guard: int = NOT_ASKED_FOR,
-    ) -> None:
-        """Append a batch to a partition of the topic.
+    def append(self, wanted: Append, now_us: int) -> None:
+        """Append records to a partition of the topic, at once or after the linger.
 
+        `written` gets the append's number when every in-sync replica has the records, or after an error.
         Simplified: these appends occupy no request handler while a slow disk writes.
-
-        Args:
-            write: number to add to `written` when every in-sync replica has the batch, or after an error; None for
-                acks=0, without a report.
-            guard: guard of the transaction's verification, see VerificationStates.
         """
-        name = TopicPartition(self._topic, partition)
+        if not self._linger_us or wanted.transaction is not None:
+            self._write_lingering(wanted.partition, now_us)
+            self._write([wanted], now_us, now_us)
+            return
+        size_bytes = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in wanted.records)
+        lingering = self._lingering.get(wanted.partition)
+        if lingering is not None and lingering.size_bytes + size_bytes > self._batch_bytes_max(wanted.partition):
+            self._write_lingering(wanted.partition, now_us)
+            lingering = None
+        if lingering is None:
+            timer = self._outbox.timers.at(now_us + self._linger_us, partial(self._write_lingering, wanted.partition))
+            lingering = self._lingering[wanted.partition] = _Lingering(now_us, timer)
+        lingering.appends.append(wanted)
+        lingering.size_bytes += size_bytes
+        if now_us - lingering.began_us >= self._linger_us:
+            self._write_lingering(wanted.partition, now_us)
+
+    def not_led(self, partition: int) -> None:
+        """Fail the appends that wait for the end of the linger, because the broker does not lead the partition."""
+        lingering = self._lingering.pop(partition, None)
+        if lingering is not None:
+            lingering.timer.cancel()
+            self._finish(lingering.appends, ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_OFFSET)
+
+    def _batch_bytes_max(self, partition: int) -> int:
+        led = self._replicas.partitions.get(TopicPartition(self._topic, partition))
+        return 0 if led is None else led.log.config.max_message_bytes
+
+    def _write_lingering(self, partition: int, now_us: int) -> None:
+        lingering = self._lingering.pop(partition, None)
+        if lingering is not None:
+            lingering.timer.cancel()
+            self._write(lingering.appends, lingering.began_us, now_us)
+
+    def _write(self, appends: Sequence[Append], began_us: int, now_us: int) -> None:
+        """Write appends as one batch; the timeout of the first one began at `began_us`."""
+        first = appends[0]
+        name = TopicPartition(self._topic, first.partition)
+        part_of = first.transaction or InTransaction(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NOT_ASKED_FOR)
+        batch = build_batch(
+            [record for one in appends for record in one.records],
+            timestamp_ms=[one.timestamp_ms for one in appends for _ in one.records],
+            producer_id=part_of.producer_id,
+            producer_epoch=part_of.producer_epoch,
+            base_sequence=NO_SEQUENCE if first.transaction is None else 0,
+            transactional=first.transaction is not None,
+        )
 
         def appended(results: ProduceResults, cause: int | None) -> None:
-            if write is not None:
-                result = results[name]
-                self.written.append((write, result.error, result.base_offset))
+            self._finish(appends, results[name].error, results[name].base_offset)
 
         produce = ProduceParams(
-            acks=0 if write is None else ACKS_ALL,
-            timeout_us=timeout_us,
+            acks=0 if all(one.write is None for one in appends) else ACKS_ALL,
+            timeout_us=began_us + first.timeout_ms * 1000 - now_us,
             entries=[(name, memoryview(batch))],
             peer=self._node,
             api_version=VERSIONS[PRODUCE][1],
             respond=appended,
             from_broker=True,
-            guard=guard,
+            guard=part_of.guard,
         )
         self._replicas.append_records(produce, now_us)
+
+    def _finish(self, appends: Sequence[Append], error: ErrorCode, offset: Offset) -> None:
+        for one in appends:
+            if one.write is not None:
+                self.written.append((one.write, error, offset))
+            offset += len(one.records)
 
     def load(
         self,

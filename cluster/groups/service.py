@@ -13,7 +13,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
 from cluster.coordinators.core import Load
 from cluster.coordinators.service import CoordinatorService
-from cluster.coordinators.topic_log import readable_records
+from cluster.coordinators.topic_log import AT_ONCE, readable_records
 from cluster.groups.commits import OFFSET_WRITE_ERRORS
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
@@ -125,7 +125,9 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
             partition_of=partition_of,
             topics=TopicDirectory(base.cache),
         )
-        super().__init__(OFFSETS_TOPIC, base, replicas, self.coordinator)
+        has_linger = base.rules.release >= NEXT_COORDINATOR_SINCE
+        linger_ms = base.config.group_coordinator_append_linger_ms if has_linger else AT_ONCE
+        super().__init__(OFFSETS_TOPIC, base, replicas, self.coordinator, linger_ms)
         self._change_shares = change_shares
         self._create_topics = create_topics
         self._clock = base.clock

@@ -371,10 +371,26 @@ CLIENTS: tuple[Mutant, ...] = (
         "commits-wait-for-nobody",
         "A commit is answered once every in-sync replica has it (offsets.commit.required.acks=-1)",
         COORDINATORS_LOG,
-        "0 if write is None else ACKS_ALL",
-        "0 if write is None else 1",
+        "        acks=0 if all(one.write is None for one in appends) else ACKS_ALL,\n",
+        "        acks=0 if all(one.write is None for one in appends) else 1,\n",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
         "test_a_commit_that_misses_its_replicas_is_no_commit",
+    ),
+    mutant(
+        "coordinators-of-4-1-do-not-linger",
+        "In 4.0 and 4.1 the coordinator appends what came within group.coordinator.append.linger.ms as one batch",
+        COORDINATORS_LOG,
+        "        if not self._linger_us or wanted.transaction is not None:\n",
+        "        if True:\n",
+        "group-commit-lingers / kafka-4-1: verdict",
+    ),
+    mutant(
+        "a-coordinator-that-resigned-writes",
+        "A leader that resigns within the linger fails what waits, and writes none of it",
+        COORDINATORS_LOG,
+        "            self._finish(lingering.appends, ErrorCode.NOT_LEADER_OR_FOLLOWER, UNKNOWN_OFFSET)\n",
+        "            self._write(lingering.appends, 0, 0)\n",
+        "test tests/cluster/groups/test_linger.py::test_a_leader_that_resigns_within_the_linger_writes_nothing",
     ),
     mutant(
         "coordinator-does-not-read",

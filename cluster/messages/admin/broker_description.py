@@ -13,7 +13,7 @@ from cluster.broker.metadata.lifecycle import BETWEEN_BROKERS, BrokerIdentity
 from cluster.config import is_of_release
 from controller.metadata import Endpoint
 from replica.ids import BrokerId
-from replica.rules import KafkaRelease, Rules, as_of
+from replica.rules import CONSUMER_GROUPS_SINCE, KafkaRelease, Rules, as_of
 
 INTER_BROKER_PROTOCOLS: Final[Mapping[KafkaRelease, str | None]] = {
     KafkaRelease(0, 8): "0.8.2.X",
@@ -110,6 +110,8 @@ def is_of_the_era(name: str, rules: Rules) -> bool:
         return False
     if name.startswith("zookeeper."):
         return rules.membership == "zk-session"
+    if name.startswith("group.coordinator."):
+        return rules.release >= CONSUMER_GROUPS_SINCE
     return rules.membership == "registration" or not name.startswith(_KRAFT_ONLY)
 
 
