@@ -128,7 +128,7 @@ def test_a_run_is_kept_where_the_block_failed(tmp_path: Path) -> None:
     ("step", "said"),
     [
         ("kil b1", "did you mean `kill`?"),
-        ("kill b9", "there are b1, c1"),
+        ("kill b9", "are b1, c1"),
         ("start b1", "b1 is already running"),
         ({"cut": 3}, "must be a mapping"),
         ("end nothing", "no fault named nothing is in force"),

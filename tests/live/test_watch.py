@@ -141,7 +141,7 @@ def check_hold(bootstrap: str, folder: Path, freeze: Callable[[], object], thaw:
     assert process.returncode == 0, errors
     assert re.search(r"^  Cluster [\w-]{22}: 3 brokers, 1 partition$", last_words, re.MULTILINE)
     assert "b3 held back the high watermark of 1 partition for at least" in last_words
-    assert "b3 was in the ISR without it for" in last_words
+    assert "b3 was in the ISR but lacked it for" in last_words
     _check_run(folder / "watched" / "0001-watch")
 
 

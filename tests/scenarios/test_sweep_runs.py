@@ -81,7 +81,7 @@ def test_a_value_that_fits_nowhere_is_an_error_one_that_fits_somewhere_a_row() -
 
     assert tried(f"{ACKS}=0,1,all") == ("", 0)
     assert "`7` is not one of" in tried(f"{ACKS}=0,7", f"{MIN_ISR}=1,2")[0]
-    assert "no `p9`" in tried("workloads.p9.config.acks=0")[0]
+    assert "there is no key `p9` here" in tried("workloads.p9.config.acks=0")[0]
     # acks=0 does not go with idempotence, each of them goes with something.
     assert tried(f"{ACKS}=0,all", "workloads.p1.config.enable.idempotence=true,false") == ("", 1)
 

@@ -259,5 +259,5 @@ def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(
     monkeypatch.setattr("spark_reports.report.moments.MOMENTS_READ", read)
     moments = [moment(n, elected(n % 3, f"b{n % 5}")) for n in reversed(range(12))]
     told = told_moments(rows_of("key_moments", moments), 2)
-    said = [f"b{broker} leads {where} in epoch 1" for broker, where in enumerate(places)]
+    said = [f"b{broker} was elected leader of {where} in epoch 1" for broker, where in enumerate(places)]
     assert ([line["reason"] for line in told[0]], told[1]) == (said, left_out)

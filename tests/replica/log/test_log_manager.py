@@ -211,9 +211,9 @@ def test_expired_producers_are_forgotten(machine):
 
 def test_another_brokers_directory_is_refused(machine):
     machine.start().abandon()
-    with pytest.raises(WrongLogDirectory, match=r"node\.id is 1, not 2"):
+    with pytest.raises(WrongLogDirectory, match=r"node\.id is 1, expected 2"):
         LogManager.open(machine.root, machine.disk, 2, TopicConfig())
-    with pytest.raises(WrongLogDirectory, match=r"cluster\.id is aGlnaHdhdGVyY2x1c3Rlcg, not other"):
+    with pytest.raises(WrongLogDirectory, match=r"cluster\.id is aGlnaHdhdGVyY2x1c3Rlcg, expected other"):
         LogManager.open(machine.root, machine.disk, 1, TopicConfig(), cluster_id="other")
 
 

@@ -30,7 +30,7 @@ def test_one_fenced_broker_and_its_elections_are_one_line() -> None:
     assert told[0].split("♛ ")[1].startswith(f"b2 was elected leader of {led_by_b1[0]}, {led_by_b1[1]} in epoch 1")
     back = [group.text for group in grouped(story) if group.text.startswith("each leader proposed to expand the ISR")]
     assert len(back) == 1 and back[0].startswith("each leader proposed to expand the ISR of t-0..t-5 to {")
-    assert "3 of the 6 partitions are not drawn" in run_screen(result.summary, story, Style())
+    assert "3 of 6 partitions are not drawn" in run_screen(result.summary, story, Style())
     unfolded = run_screen(result.summary, story, Style(width=400), verbose=True)
     assert "each leader" not in unfolded and all(line.text in unfolded for line in story.lines)
     every = [partition_of(line.event) for line in story.lines if line.event]

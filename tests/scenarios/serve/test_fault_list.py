@@ -25,8 +25,8 @@ def test_the_columns_of_the_partitions_line_up_however_long_the_names_are() -> N
         ],
     }  # fmt: skip
     shown = state_lines(state, Style(width=80, plain=True))
-    assert "  LOST 2,001 acked records gone: orders-0 1, orders-1 2,000" in shown
-    head, *lines = [line for line in shown if "gone" not in line and ("orders-" in line or "ISR" in line)]
+    assert "  LOST 2,001 acked records lost: orders-0 1, orders-1 2,000" in shown
+    head, *lines = [line for line in shown if "lost" not in line and ("orders-" in line or "ISR" in line)]
     assert len(lines) == 3
     for column in ("LEADER", "ISR", "REPLICAS"):
         assert not any(line[head.index(column) - 2 : head.index(column)].strip() for line in lines), column

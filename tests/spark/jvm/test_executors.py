@@ -28,5 +28,5 @@ def test_a_cluster_whose_workers_start_none_is_an_error_that_says_how_to_ask_for
     # The session of the tests knows its driver alone, as one of a cluster does without executors.
     patient: Any = FirstExecutor(spark, within_s=600)
     assert not patient.has_come()
-    with pytest.raises(SparkFailed, match=r"no worker of local.* after 0.1 s: .* 1g .*\n.*spark.executor.memory=512m"):
+    with pytest.raises(SparkFailed, match=r"no worker of local.* within 0.1 s: .* 1g .*\n.*spark.executor.memory=512m"):
         FirstExecutor(spark, within_s=0.1).wait()
