@@ -100,7 +100,7 @@ def test_kraft_version_is_raised_once_and_never_lowered() -> None:
     (failed,) = [one for one in result.expectations if not one.held]
     assert "Can't downgrade the version of this feature." in failed.why
     assert [row.event.sentence() for row in result.rows if isinstance(row.event, trace.VotersChanged)] == [
-        "c1 is the only voter of the metadata quorum: c1 has committed this set"
+        "the only voter of the metadata quorum is now c1: c1 committed this set"
     ]
 
 
