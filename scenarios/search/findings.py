@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from replica.causes import ElrCause
 from replica.ids import TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace.events import (
     BrokerRegistered,
     BrokerUnregistered,
+    ElrCommitted,
     IsrCommitted,
     NodeStarted,
     NodeStopped,
@@ -96,9 +98,10 @@ def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tup
     by_design = any(not event.promised for event in result.broken)
     found = [Finding(event.invariant, event.sentence(), event.promised) for event in result.broken]
     if safe:
-        found += [
-            Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(scenario, result)
-        ]
+        without_elr = _without_elr(result.rows)
+        for anomaly in _unaccounted_for(scenario, result):
+            excused = anomaly.kind in _WITHOUT_ELR and anomaly.partition in without_elr
+            found.append(Finding(anomaly.kind, anomaly.sentence, not (by_design or excused)))
         undone = left_undone(scenario, result.rows, result.ledger)
         if undone:
             verb = "has" if len(undone) == 1 else "have"
@@ -145,6 +148,18 @@ def _unaccounted_for(scenario: Scenario, result: RunResult) -> Iterator[Anomaly]
             continue
         if anomaly.kind != "duplicated" or any(name not in forgotten for name in anomaly.records):
             yield anomaly
+
+
+_WITHOUT_ELR = ("lost", "unseen", "dirty-read")
+"""What may happen to committed records that only members of a cleared ELR have (see L2 cleared-elr)."""
+
+
+def _without_elr(rows: Iterable[TraceRow]) -> dict[TopicPartition, None]:
+    """Return the partitions whose ELR was cleared by a change of min.insync.replicas."""
+    cleared = (row.event for row in rows if isinstance(row.event, ElrCommitted))
+    return dict.fromkeys(
+        TopicPartition(event.topic, event.partition) for event in cleared if event.cause is ElrCause.MIN_ISR_CHANGED
+    )
 
 
 def _lacks_a_broker(partition: TopicPartition | None, rows: Iterable[TraceRow]) -> bool:

@@ -12,7 +12,7 @@ from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
 from scenarios.search.document import Kept, document_of
-from scenarios.search.findings import Finding, judge, kinds_of
+from scenarios.search.findings import Finding, FindingCause, judge, kinds_of
 from scenarios.search.schedules import Schedule, Tree, random_schedule
 from scenarios.search.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
 
@@ -212,3 +212,12 @@ def test_a_finding_has_its_smallest_schedule_and_its_runs() -> None:
     bug, by_design = document["findings"]
     assert (bug["kind"], bug["runs"], bug["first_seed"], bug["shown_seed"]) == ("lost", [2, 8], 2, 8)
     assert by_design["runs"] == [2] and bug["steps"] == [("0.900 s", "kill: b1, as: k"), ("40.000 s", "heal: all")]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("seed", "kinds"), [(759, ("unseen",)), (1293, ("dirty-read", "lost"))])
+def test_what_a_cleared_elr_loses_is_no_bug(seed: int, kinds: tuple[str, ...]) -> None:
+    """An operator changed min.insync.replicas while committed records were only with members of the ELR."""
+    _, found = judge(schedule_of(SeedJob(seed, "kafka-4.4", safe=False, swarm=True)))
+    assert kinds_of(found) == kinds
+    assert [finding.cause for finding in found] == [FindingCause.ERA] * len(kinds)
