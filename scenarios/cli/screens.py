@@ -298,9 +298,7 @@ def _share_groups(summary: Summary) -> list[str]:
     """Return a table of each share group's deliveries by outcome, with the offsets of records that were given up."""
     rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("share_groups", {}).items():
-        rows.append(
-            (f"Share group {group}", "delivered", "redelivered", "accepted", "rejected", "given up", "in flight")
-        )
+        rows.append((f"Share group {group}", "delivered", "again", "accepted", "rejected", "given up", "in flight"))
         for name, one in list(partitions.items())[:UNREAD_MAX]:
             counts = (one["delivered"], one["again"], one["accepted"], one["rejected"], len(one["given_up"]))
             rows.append((name, *map(str, counts), str(one["in_flight"])))

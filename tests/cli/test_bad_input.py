@@ -318,7 +318,7 @@ main()
         ("RLIMIT_NOFILE", 20, ["search", "--seeds", "1..2"], "too many open files; this process may open 20"),
         ("RLIMIT_NOFILE", 40, ["sweep", "mini.yaml", "--seeds", "1..2"], "the limit is 40 files; raise it with"),
         ("RLIMIT_AS", 200 << 20, ["run", "mini.yaml"], "the memory limit (ulimit -v) of 200 MiB is too low"),
-        ("RLIMIT_AS", 2000 << 20, ["sweep", "mini.yaml", "--seeds", "1..2"], "(ulimit -v)"),
+        ("RLIMIT_AS", 2000 << 20, ["sweep", "mini.yaml", "--seeds", "1..2"], "raise it with `ulimit -v`"),
     ],
 )
 def test_what_the_machine_lacks_is_said_with_its_limit(

@@ -259,7 +259,7 @@ def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highw
     highwater("run", "kip101-replica-divergence")
     assert "truncation=leader-epoch   KIP-101 (0.11)" in highwater("explain", "last", "r1").out
     done = highwater("explain", "last", "S6", "--plain")
-    assert (done.code, "Why S6 is broken" in done.out, "S6: kept by this alone" in done.out) == (0, True, True)
+    assert (done.code, "Why S6 was broken" in done.out, "S6: kept by this rule alone" in done.out) == (0, True, True)
     (found,) = highwater("explain", "last", "S6", "--format", "json").document["broken_invariants"]
     assert found["to_blame"] == ["truncation=leader-epoch"]
     hint = highwater("run", "zk-fsync-torn-tail", "--variant", "b2-first").out

@@ -51,7 +51,7 @@ def test_a_search_keeps_what_it_has_found(by: signal.Signals, code: int, tmp_pat
 
 @pytest.mark.soak
 def test_a_search_that_is_stopped_while_it_shrinks_says_what_is_not_shrunk(tmp_path: Path) -> None:
-    ended = interrupted(tmp_path, *SEARCH, "--seeds", "2", sign="1 found")
+    ended = interrupted(tmp_path, *SEARCH, "--seeds", "2", sign="1 with findings")
     assert (ended.code, ended.errors) == (130, ["Interrupted."])
     assert "kafka-2.0: 1 schedules played; 1 run shows a failure that kafka-2.0 allows" in ended.out
     assert "(not shrunk yet; to shrink it: highwater search --profile kafka-2.0 --seeds 2 --out found)" in ended.out
@@ -156,7 +156,7 @@ expect: {verdict: ok}
 def test_a_run_keeps_what_it_has_played(by: signal.Signals, code: int, tmp_path: Path) -> None:
     """Its folder is whole, every reader of runs reads it, and it says that it was cut short."""
     (tmp_path / "long.yaml").write_text(LONG, encoding="utf-8")
-    ended = interrupted(tmp_path, "run", "long.yaml", by=by, sign="virtual, ")
+    ended = interrupted(tmp_path, "run", "long.yaml", by=by, sign="virtual time, ")
     assert (ended.code, ended.errors[-1]) == (code, "Interrupted.")
     assert "(cut short, planned: 100000 s)" in ended.out and "NOTHING LOST" in ended.out
     run = tmp_path / "runs" / "0001-a-long-run"

@@ -80,7 +80,7 @@ def test_the_marks_of_a_class(highwater: Highwater) -> None:
         )
     (class_ / "Bob" / "answers.txt").write_text("With an ISR of one.")
     said = highwater("lab", "marks", "class", "--csv", "marks.csv", "--jobs", "1")
-    assert "Bob/answers.txt: no answer to an exercise" in said.out
+    assert "Bob/answers.txt: neither the heading nor the file name names an exercise" in said.out
     assert "✓ complete, ✕ not complete, – not handed in, ? unreadable. " in " ".join(said.out.split())
     assert "highwater lab check NAME FILE" in said.out
     assert (

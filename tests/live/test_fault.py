@@ -231,7 +231,7 @@ def served(tmp_path_factory):
         (("kill", "b7"), 3, "unknown broker `b7`"),
         (("cut", "client/nobody-there-b1"), 3, "no client `client/nobody-there` has connected"),
         (("cut", "b1", "client/nobody"), 3, "no client `client/nobody` has connected"),
-        (("pause", "client/nobody"), 3, "only its network can be broken"),
+        (("pause", "client/nobody"), 3, "a step can affect only its network"),
         (("kill", "leader(u-0)"), 3, "unknown topic `u`"),
         (("heal", "nothing"), 3, "no partition or cut"),
         (("start", "b1"), 1, "b1 is already running"),

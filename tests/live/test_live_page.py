@@ -63,7 +63,7 @@ def test_the_badge_counts_losses_as_they_happen(tmp_path: Path) -> None:
             fault(tmp_path, "kill", "b1")
             page.page.wait_for_selector(".pill.bad >> text=\u2715 3 acked records gone")
             page.page.wait_for_selector(".end-sign.lost >> nth=2", state="attached")
-            assert "3 acked records gone: orders-0 3" in fault(tmp_path, "list").stdout
+            assert "3 acked records lost: orders-0 3" in fault(tmp_path, "list").stdout
             producer.close()
         served.stop()
     assert served.summary["records"]["lost"] == ["gone-1", "gone-2", "gone-3"]

@@ -261,7 +261,7 @@ def test_no_offset_lies_below_the_records_that_were_deleted() -> None:
 @pytest.mark.soak
 def test_a_group_that_has_no_offsets_cannot_be_shifted_and_can_be_set() -> None:
     assert refused("{at: 25s, reset_offsets: {group: new, topic: t, shift: -1}}") == [
-        "the group has no committed offset for t-0 to shift"
+        "the group has no committed offset for t-0, so it cannot be shifted"
     ]
     assert committed(asked("{at: 25s, reset_offsets: {group: new, topic: t, to: 3}}"), 25) == [3]
 

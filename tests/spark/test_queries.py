@@ -389,7 +389,7 @@ def test_of_two_runs_only_the_missing_report_is_made(two_runs: Path) -> None:
     made = page.stat().st_mtime_ns
     both = highwater(two_runs, "1", "2", *words)
     assert json.loads(both.stdout)[0]["rows"] == [LOST_OF_FIRST, ["0002-acks1-leader-kill", 5]]
-    assert "report of 0002-acks1-leader-kill first" in both.stderr and page.stat().st_mtime_ns == made
+    assert "Spark first makes the report of 0002-acks1-leader-kill" in both.stderr and page.stat().st_mtime_ns == made
     assert highwater(two_runs, "1", "2", *words).stderr == ""
 
 

@@ -310,7 +310,7 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
 
 BAD_COMMANDS = [
     (["--vary", f"{ACKS}=0,7"], 3, "`7` is not one of"),
-    (["--vary", "workloads.p9.config.acks=0"], 3, "no `p9`"),
+    (["--vary", "workloads.p9.config.acks=0"], 3, "there is no key `p9` here"),
     (["--vary", "workloads.p9.config.acks=0,1"], 3, "--vary workloads.p9.config.acks=0:1:11"),
     (["--vary", "acks=0,1"], 3, f"did you mean `{ACKS}`?"),
     (["--set", "acks=0", "--vary", f"{ACKS}=0,1"], 3, "--set acks=0:1:1"),

@@ -335,7 +335,7 @@ def test_naming_every_record_is_no_prediction() -> None:
 @pytest.mark.soak
 def test_a_rule_that_shows_a_half_hears_which_half_it_lacks() -> None:
     hints = {one.name: one.hint for one in judge("rule", rule("min.insync.replicas", KILLED_ONCE)).criteria}
-    assert hints["protects"] == "p1 gets NOT_ENOUGH_REPLICAS: under 0 of 3 seeds"
+    assert hints["protects"] == "p1 gets NOT_ENOUGH_REPLICAS: only with 0 of 3 seeds"
 
 
 def test_a_hint_does_not_give_the_answer_away() -> None:

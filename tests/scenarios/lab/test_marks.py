@@ -62,7 +62,7 @@ def test_a_student_has_one_row_however_the_files_are_sorted_into_folders(one: st
         ("Ada", "1", "0", "1"), ("Bob", "0", "", "0"),
     ]  # fmt: skip
     assert rows[0]["file"] == " | ".join(sorted([one, two]))
-    assert rows[0]["missing"] == "rule: steps | not handed in: predict, one-setting, explain, smallest"
+    assert rows[0]["missing"] == "rule: steps | missing answers: predict, one-setting, explain, smallest"
 
 
 @pytest.mark.soak
@@ -134,8 +134,8 @@ def test_a_file_that_is_there_twice_is_named_in_both_rows() -> None:
         mark({"ada/loss.yaml": loss("Ada"), "bob/loss.yaml": loss("Ada"), "bob/rule.yaml": blank("rule", "Bob")})
     )
     assert [(row["file"], row["student"], row["same file"]) for row in rows] == [
-        ("ada/loss.yaml", "Ada", "ada/loss.yaml is the same as bob/loss.yaml"),
-        ("bob/loss.yaml", "Ada", "bob/loss.yaml is the same as ada/loss.yaml"),
+        ("ada/loss.yaml", "Ada", "ada/loss.yaml is identical to bob/loss.yaml"),
+        ("bob/loss.yaml", "Ada", "bob/loss.yaml is identical to ada/loss.yaml"),
         ("bob/rule.yaml", "Bob", ""),
     ]
 
@@ -144,8 +144,8 @@ def test_a_file_that_is_there_twice_is_named_in_both_rows() -> None:
 def test_steps_that_were_fitted_to_other_names_and_moved_are_similar() -> None:
     rows = table(mark({"ada.yaml": loss("Ada"), "bob.yaml": loss("Bob", 13), "cy.yaml": blank("loss", "Cy")}))
     assert [row["similar"] for row in rows] == [
-        "ada.yaml has the steps of bob.yaml",
-        "bob.yaml has the steps of ada.yaml",
+        "ada.yaml has the same steps as bob.yaml",
+        "bob.yaml has the same steps as ada.yaml",
         "",
     ]
     slower = loss("Bob").replace("400ms", "500ms")
@@ -157,7 +157,7 @@ def test_steps_that_were_fitted_to_other_names_and_moved_are_similar() -> None:
 def test_the_better_of_two_answers_counts() -> None:
     (row,) = mark({"a/loss.yaml": blank("loss", "Ada"), "a/loss (1).yaml": loss("Ada")})
     assert row.passed == 1 and row.marks["loss"].file == "a/loss (1).yaml"
-    assert row.missing(NAMES)[-1] == "a/loss.yaml: does not count beside a/loss (1).yaml"
+    assert row.missing(NAMES)[-1] == "a/loss.yaml: does not count, because a/loss (1).yaml does"
 
 
 @pytest.mark.parametrize(

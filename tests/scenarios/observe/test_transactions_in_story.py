@@ -26,7 +26,7 @@ from scenarios.run.runner import run_scenario
             "txn-reader-held-up",
             [
                 "the last stable offset of t-0 is at the high watermark 15 again; it had stayed at 6 for 20.1 s",
-                "transactional.id orders is CompleteAbort (producer id 1, epoch 2): every partition of the "
+                "transactional.id orders changed to CompleteAbort (producer id 1, epoch 2): every partition of the "
                 "transaction has its marker; PrepareAbort was decided 6 ms earlier",
             ],
         ),
@@ -34,7 +34,7 @@ from scenarios.run.runner import run_scenario
             "txn-coordinator-dies",
             [
                 "the last stable offset of t-0 is at the high watermark 6 again; it had stayed at 0 for 10.7 s",
-                "transactional.id orders is CompleteCommit (producer id 0, epoch 1): every partition of the "
+                "transactional.id orders changed to CompleteCommit (producer id 0, epoch 1): every partition of the "
                 "transaction has its marker; PrepareCommit was decided 10.7 s earlier by b2",
             ],
         ),

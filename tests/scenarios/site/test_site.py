@@ -115,7 +115,7 @@ def test_a_scenario_tells_what_happened_why_and_what_would_have_saved_it(site: P
         '<code>acks=all</code></th><td class="good">yes</td>',
         "<td>LOST 5</td>",
         "broker.session.timeout.ms=9000",
-        '<th scope="row">0.8, 3.9, 4.4</th><td class="bad">acked and lost</td>',
+        '<th scope="row">0.8, 3.9, 4.4</th><td class="bad">acked, but lost</td>',
         '<a href="#saved">What would have saved it</a>',
         '<a href="../lessons/1-what-an-ack-promises.html">1. What an ack promises</a>',
         "symptoms/acked-and-lost.html",
