@@ -190,7 +190,7 @@ def _echo_first(names: Pair, found: Difference | None) -> None:
     if found is None:
         click.echo("\n  Both runs have the same events at the same times.")
         return
-    same = f"The runs have the same {count_of(found.same, 'event')} first, then:" if found.same else "From the start:"
+    same = f"Their first {count_of(found.same, 'event')} are the same; then:" if found.same else "From the start:"
     click.echo(f"\n  {same}")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"

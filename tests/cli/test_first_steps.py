@@ -129,7 +129,7 @@ def test_a_run_begins_with_what_a_reader_of_the_file_would_ask(highwater: Highwa
     assert [line for line in ran.err.splitlines() if line.startswith(("warning", "  -->"))] == [
         "warning[W205]: step 4 would kill the same broker again 1 s after step 3: it",
         "  --> mine.yaml:13:15",
-        "warning[W207]: r9 is expected, but its producer sends 2 records in all",
+        "warning[W207]: r9 is expected, but its producer sends only 2 records",
         "  --> mine.yaml:14:37",
     ]
     assert ran.code == 1 and ran.document["scenario"] == "mini"

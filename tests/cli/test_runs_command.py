@@ -66,9 +66,9 @@ def test_of_two_runs_the_outcome_comes_first_then_times_and_by_the_clock_no_even
     assert order == sorted(order)
     assert "records, missing since" in unlike
     assert "  expected: verdict\n    0004-mini  does not hold: " in unlike
-    assert "From the start:" in highwater("diff", "1", "2").out
+    assert "are the same; then:" in highwater("diff", "1", "2").out
     for screen in (alike, unlike):
-        assert "From the start:" not in screen and max(map(len, screen.splitlines())) <= 80
+        assert "are the same; then:" not in screen and max(map(len, screen.splitlines())) <= 80
     assert "first" not in highwater("diff", "1", "3", "--format", "json").document
 
 

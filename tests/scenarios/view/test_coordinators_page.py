@@ -219,7 +219,7 @@ def test_a_member_that_is_frozen_is_drawn_as_one_that_does_not_read(browser: Bro
         shown.press("g", "s", "s", "s", "s", "s", "s")
         assert "m1, frozen" in shown.text(".coordinators")
         spans = shown.page.eval_on_selector_all(".span.unread title", "(all) => all.map((one) => one.textContent)")
-        assert "t-0: m1 is to read it, and is frozen, for 8.537 s, 20.000 to 28.537 s" in spans
+        assert "t-1: m1 is to read it, and is frozen, for 8.547 s, 20.000 to 28.547 s" in spans
 
 
 @pytest.mark.soak
