@@ -176,7 +176,10 @@ def test_a_click_on_a_broker_makes_a_new_future() -> None:
         page.press("v")
         rows = page.page.locator(".all-runs tbody th")
         assert rows.all_inner_texts() == ["as written", "p1 acks=all"], "none that is deleted"
-        page.press("2", "1")
+        page.press("2")
+        page.page.wait_for_selector(".future[aria-pressed=true] >> text=p1 acks=all")
+        page.press("1")
+        page.page.wait_for_selector(".future[aria-pressed=true] >> text=as written")
         assert page.page.locator(".future").all_inner_texts()[0].startswith("as written")
         page.press("u")
         page.page.wait_for_selector(".future[aria-pressed=true] >> text=kill b2")
