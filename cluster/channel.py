@@ -8,8 +8,10 @@ Simplified: no channel sends ApiVersions first. In Kafka only those of followers
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from cluster.clocks import Timer
@@ -159,3 +161,42 @@ class Channel:
         request, self._request = self._request, None
         if request is not None:
             request.on_answer(frame, now_us)
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    channel: Channel
+    waiting: deque[Callable[[int], None]] = field(default_factory=deque)
+
+    def send_next(self, now_us: int) -> None:
+        if self.waiting and not self.channel.busy:
+            self.waiting.popleft()(now_us)
+
+
+class Channels:
+    """A channel to each of several nodes, with requests that wait for their turn."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._queues: dict[tuple[str, int], _Queue] = {}
+
+    def request(
+        self,
+        address: tuple[str, int],
+        api: int,
+        encode: Callable[[int], bytes],
+        on_answer: OnAnswer,
+        timeout_us: int,
+        now_us: int,
+    ) -> None:
+        """Send a request to (host, port) once all earlier ones are answered. See `Channel.request`."""
+        queue = self._queues.get(address)
+        if queue is None:
+            queue = self._queues[address] = _Queue(Channel(self._outbox, *address))
+
+        def answered(frame: bytearray | None, answered_us: int) -> None:
+            on_answer(frame, answered_us)
+            queue.send_next(answered_us)
+
+        queue.waiting.append(partial(queue.channel.request, api, encode, answered, timeout_us))
+        queue.send_next(now_us)

@@ -20,6 +20,8 @@ ConnectionId = int
 
 The core counts outgoing connections from 1 up; the shell counts accepted ones from -1 down.
 """
+NO_CONNECTION: ConnectionId = 0
+"""For requests that a broker or an operator makes without a connection."""
 
 Segment = bytes | bytearray | memoryview | FileSlice
 

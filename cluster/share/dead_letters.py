@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cluster.broker.metadata.lifecycle import BrokerBase
-from cluster.channel import Channel
+from cluster.channel import Channels
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
@@ -57,6 +57,8 @@ CREATE_AGAIN = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.THROTT
 """Results of CreateTopics after which the queue is looked for again."""
 ReadLog = Callable[[TopicPartition, Offset, int, int], bytes]
 """Returns committed batches of this broker's log: (partition, offset, max_bytes, now_us). Raises KafkaError."""
+GetSetting = Callable[[str, str, str], str]
+"""Returns a group's own setting: (group_id, key, value if there is none)."""
 Address = tuple[str, int]
 
 
@@ -93,14 +95,11 @@ class _Letters:
 class DeadLetters:
     """Writes the dead letters of the share groups whose partitions this broker leads."""
 
-    def __init__(self, base: BrokerBase, read: ReadLog) -> None:
+    def __init__(self, base: BrokerBase, read: ReadLog, setting: GetSetting) -> None:
         self._base = base
         self._read = read
-        self._channels: dict[Address, Channel] = {}
-        self._waiting: dict[Address, list[Callable[[int], None]]] = {}
-
-    def setting(self, group_id: str, key: str) -> str:
-        return self._base.cache.image.group_config.get(group_id, {}).get(key, "")
+        self._setting = setting
+        self._channels = Channels(base.outbox)
 
     def write(
         self, group_id: str, name: TopicPartition, given_up: Settled, done: Callable[[int], None], now_us: int
@@ -121,7 +120,7 @@ class DeadLetters:
 
     def _problem(self, group_id: str) -> DeadLetterCause | None:
         """Return why a group's dead letters must not be written, None if they may be. Source: validateDlqTopic"""
-        name, config = self.setting(group_id, TOPIC_NAME), self._base.running.current
+        name, config = self._setting(group_id, TOPIC_NAME, ""), self._base.running.current
         known = self._base.cache.image.topics.get(name)
         if not name:
             return DeadLetterCause.NO_QUEUE
@@ -135,7 +134,7 @@ class DeadLetters:
 
     def _leader(self, letters: _Letters) -> tuple[TopicPartition, Address] | None:
         """Return the dead letters' partition and its leader, None if one is missing. Source: populateDLQTopicData"""
-        name, image = self.setting(letters.group_id, TOPIC_NAME), self._base.cache.image
+        name, image = self._setting(letters.group_id, TOPIC_NAME, ""), self._base.cache.image
         known = image.topics.get(name)
         if known is None:
             return None
@@ -148,7 +147,7 @@ class DeadLetters:
 
     def _create(self, letters: _Letters, now_us: int) -> None:
         """Create the queue, or only wait if it exists and has no leader. Source: handleCreateTopicsResponse"""
-        name = self.setting(letters.group_id, TOPIC_NAME)
+        name = self._setting(letters.group_id, TOPIC_NAME, "")
         configs = [{"name": key, "value": value} for key, value in CONFIG.items()]
         topic = {"name": name, "num_partitions": -1, "replication_factor": -1, "configs": configs}
         version = VERSIONS[CREATE_TOPICS][1]
@@ -167,7 +166,8 @@ class DeadLetters:
             else:
                 self._finish(letters, at_us, DeadLetterCause.REFUSED, error)
 
-        self._send((self._base.identity.host, self._base.identity.port), CREATE_TOPICS, encode, answered, now_us)
+        own = self._base.identity.host, self._base.identity.port
+        self._channels.request(own, CREATE_TOPICS, encode, answered, REQUEST_TIMEOUT_US, now_us)
 
     def _produce(self, letters: _Letters, now_us: int) -> None:
         """Write as many dead letters as one batch can have. Source: topicProduceData, handleProduceResponse"""
@@ -209,36 +209,10 @@ class DeadLetters:
                 else:
                     letters.done(at_us)
 
-        self._send(
-            address,
-            PRODUCE,
-            lambda correlation_id: encode_produce_request(version, correlation_id, self._base.node, request),
-            answered,
-            now_us,
-        )
+        def encode(correlation_id: int) -> bytes:
+            return encode_produce_request(version, correlation_id, self._base.node, request)
 
-    def _send(
-        self,
-        address: Address,
-        api: int,
-        encode: Callable[[int], bytes],
-        answered: Callable[[bytearray | None, int], None],
-        now_us: int,
-    ) -> None:
-        """Send a request once no other to this address is in flight."""
-        channel = self._channels.setdefault(address, Channel(self._base.outbox, *address))
-        waiting = self._waiting.setdefault(address, [])
-
-        def go_on(at_us: int) -> None:
-            if waiting and not channel.busy:
-                waiting.pop(0)(at_us)
-
-        def finished(frame: bytearray | None, at_us: int) -> None:
-            answered(frame, at_us)
-            go_on(at_us)
-
-        waiting.append(lambda at_us: channel.request(api, encode, finished, REQUEST_TIMEOUT_US, at_us))
-        go_on(now_us)
+        self._channels.request(address, PRODUCE, encode, answered, REQUEST_TIMEOUT_US, now_us)
 
     def _again(self, letters: _Letters, api: int, error: ErrorCode, now_us: int) -> None:
         attempts = letters.attempts[api] = letters.attempts.get(api, 0) + 1
@@ -272,7 +246,7 @@ class DeadLetters:
                 group=shown(letters.group_id),
                 first=letters.next,
                 last=last,
-                queue=shown(self.setting(letters.group_id, TOPIC_NAME)),
+                queue=shown(self._setting(letters.group_id, TOPIC_NAME, "")),
                 queue_partition=queue_partition,
                 queue_offset=queue_offset,
                 outcome=outcome,
@@ -285,8 +259,8 @@ class DeadLetters:
     def _resolve(self, letters: _Letters, now_us: int) -> None:
         """Read the records to copy, up to the size of one batch. Source: resolveRound, maybeFetchRecordData"""
         letters.copies, letters.read_to = {}, letters.given_up.last
-        topic = self._base.cache.image.topics.get(self.setting(letters.group_id, TOPIC_NAME))
-        if self.setting(letters.group_id, COPY_RECORD) != "true":
+        topic = self._base.cache.image.topics.get(self._setting(letters.group_id, TOPIC_NAME, ""))
+        if self._setting(letters.group_id, COPY_RECORD, "") != "true":
             return
         limit = self._base.config.message_max_bytes if topic is None else topic.log_config.max_message_bytes
         found: dict[Offset, Record] = {}

@@ -21,7 +21,7 @@ from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.clocks import Timer
-from cluster.node import ConnectionId, Segment
+from cluster.node import NO_CONNECTION, ConnectionId, Segment
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import READ_SHARE_GROUP_STATE, WRITE_SHARE_GROUP_STATE
@@ -57,7 +57,6 @@ from replica.log.files.open_files import FileSlice
 from replica.trace.events import SharePartitionLoaded, ShareRecordsAcquired, ShareRecordsSettled
 from replica.wording import shown
 
-NO_CONNECTION: ConnectionId = 0
 LATEST, READ_COMMITTED = "latest", "read_committed"
 FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
 FORGETTING = (
@@ -120,7 +119,7 @@ class ShareManager:
         self._timers = base.outbox.timers
         self._replicas = replicas
         self._persister = persister
-        self._dead_letters = DeadLetters(base, self._read_log)
+        self._dead_letters = DeadLetters(base, self._read_log, self.setting)
         self._led: dict[ShareKey, _Led] = {}
         self._waiting: dict[TopicPartition, list[ShareFetch]] = {}
         replicas.fetches.on_wake = self._wake

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from cluster.channel import Channel
+from cluster.channel import Channels
 from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
@@ -59,8 +59,7 @@ class Persister:
         self._outbox = outbox
         self._find = find
         self._request_timeout_us = request_timeout_us
-        self._channels: dict[tuple[str, int], Channel] = {}
-        self._waiting: dict[tuple[str, int], list[StateRequest]] = {}
+        self._channels = Channels(outbox)
 
     def ask(self, request: StateRequest, now_us: int) -> None:
         broker = self._find(str(request.key), now_us)
@@ -68,16 +67,6 @@ class Persister:
         if broker is None:
             self._again(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
             return
-        address = broker.host, broker.port
-        self._waiting.setdefault(address, []).append(request)
-        self._go_on(address, now_us)
-
-    def _go_on(self, address: tuple[str, int], now_us: int) -> None:
-        channel = self._channels.setdefault(address, Channel(self._outbox, *address))
-        waiting = self._waiting[address]
-        if channel.busy or not waiting:
-            return
-        request = waiting.pop(0)
         version = VERSIONS[request.api][1]
         partition = {"partition": request.key.partition, **request.fields}
         entity = cold.request(
@@ -92,9 +81,9 @@ class Persister:
 
         def answered(frame: bytearray | None, answered_us: int) -> None:
             self._answered(request, _result_in(request.api, version, frame), answered_us)
-            self._go_on(address, answered_us)
 
-        channel.request(request.api, encode, answered, self._request_timeout_us, now_us)
+        address = broker.host, broker.port
+        self._channels.request(address, request.api, encode, answered, self._request_timeout_us, now_us)
 
     def _answered(self, request: StateRequest, result: Entity | None, now_us: int) -> None:
         if result is None:

@@ -11,7 +11,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.transaction_markers import Marker, append_marker
 from cluster.groups import inputs as groups
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
-from cluster.node import ConnectionId
+from cluster.node import NO_CONNECTION
 from cluster.operated import AbortTransaction, BrokerInput, DeleteGroup, DeleteRecords, FenceProducer, ResetOffsets
 from cluster.transactions.inputs import InitProducerId, InitResult, TransactionResult
 from controller.inputs import ElectLeader, OnReply, PlainReply
@@ -20,7 +20,6 @@ from replica.ids import UNDEFINED_EPOCH, Offset, TopicPartition
 
 OPERATOR, OPERATOR_TIMEOUT_US = "an operator", 30_000_000
 """Name of the peer that sends an operator's requests, and the default timeout of Kafka's tools."""
-NO_CONNECTION: ConnectionId = -1
 RETRY_BACKOFF_US = 100_000
 """retry.backoff.ms of an admin client."""
 REQUEST_TIMEOUT_MS = 30_000
