@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.wording import duration
-from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import fail, format_option, formats, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.worlds import WorldName, WorldType, playable_lines, playable_on_kafka, version_to_list
 from scenarios.language.diagnostics import (
@@ -324,13 +324,7 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...", shell_complete=scenario_names)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    help="Output format (default: text); github: annotations of GitHub Actions.",
-)
+@formats("Output format (default: text); github: annotations of GitHub Actions.", "github")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files, for editors.")
 def check(files: tuple[str, ...], format_: str, schema: bool) -> int:
     """Report all errors in scenario FILEs without running them. The exit code is 3 if there are any."""
@@ -380,13 +374,7 @@ def _check_text(path: str, diagnostics: tuple[Diagnostic, ...], file: ScenarioFi
 
 
 @click.command()
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    help="Output format (default: text).",
-)
+@formats("Output format (default: text).", "markdown")
 @plain_option
 def rules(format_: str, plain: bool) -> int:
     """Show every switchable rule of replication, its value in each era of Kafka, and the scenarios that show it."""

@@ -8,10 +8,10 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
     from scenarios.run.runner import RunResult
     from scenarios.run.worlds import NewWorld
 
-FORMATS = click.Choice(["text", "json"])
-format_option = click.option(
-    "--format", "format_", type=FORMATS, default="text", help="Output format: text (the default) or one JSON document."
-)
-results_format_option = click.option(
-    "--format", "format_", type=click.Choice(["text", "json", "junit"]), default="text",
-    help="Output format: text (the default), one JSON document, or JUnit XML.",
-)  # fmt: skip
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def formats(words: str, *more: str) -> Callable[[Decorated], Decorated]:
+    """Return the option `--format` with the help `words`, for text, json and `more` formats."""
+    return click.option("--format", "format_", type=click.Choice(["text", "json", *more]), default="text", help=words)
+
+
+format_option = formats("Output format: text (the default) or one JSON document.")
+results_format_option = formats("Output format: text (the default), one JSON document, or JUnit XML.", "junit")
 records_option = click.option(
     "--records", "names_records", is_flag=True, help="In JSON, list every record by name instead of ranges."
 )

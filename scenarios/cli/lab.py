@@ -22,6 +22,7 @@ from scenarios.cli.common import (
     FileToWrite,
     fail,
     format_option,
+    formats,
     must_be_written,
     must_hold_files,
     open_option,
@@ -108,13 +109,7 @@ def start(name: str, student: str | None) -> int:
 @lab.command()
 @click.argument("name")
 @click.argument("answers", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Output format: text (the default), or one line of JSON for each file.",
-)
+@formats("Output format: text (the default), or one line of JSON for each file.")
 @plain_option
 def check(name: str, answers: tuple[Path, ...], format_: str, plain: bool) -> int:
     """Judge the answers in FILEs to exercise NAME. The exit code is 1 if an answer is not complete.

@@ -20,6 +20,7 @@ from replica.rules import DEFAULT_PROFILE
 from replica.wording import duration
 from scenarios.cli.common import (
     SeedRange,
+    formats,
     load_scenario,
     must_be_written,
     must_have_room,
@@ -129,13 +130,7 @@ class OtherWorld:
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/agree"), show_default=True,
     help="Folder for the runs, the table and the page; finished runs are not played again.",
 )  # fmt: skip
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    help="Output format (default: text).",
-)
+@formats("Output format (default: text).", "markdown")
 @open_option
 @plain_option
 def agree(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli.common import (
-    FORMATS,
     TimeSpan,
     fail,
+    formats,
     metrics_option,
     metrics_server,
     must_hold_files,
@@ -74,13 +74,7 @@ class FailOn(click.ParamType):  # type: ignore[type-arg]
     "hw-stalled, no-answer.",
 )  # fmt: skip
 @metrics_option
-@click.option(
-    "--format",
-    "format_",
-    type=FORMATS,
-    default="text",
-    help="Output format: text (the default), or JSON lines: changes, then a summary.",
-)
+@formats("Output format: text (the default), or JSON lines: changes, then a summary.")
 @plain_option
 def watch(
     bootstrap: str,
