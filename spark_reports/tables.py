@@ -206,7 +206,7 @@ _DEFINITIONS: dict[str, _Define] = {
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
     "transactions": lambda tables, trace: transactions(trace.transaction),
     "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),
-    "group_assignments": lambda tables, trace: group_assignments(trace.group, tables.run_ends),
+    "group_assignments": lambda tables, trace: group_assignments(trace.group, trace.control, tables.run_ends),
     "group_unread": lambda tables, trace: group_unread(
         tables["group_assignments"], tables["stopped_intervals"], tables["fault_intervals"]
     ),

@@ -19,17 +19,39 @@ CAUSES: dict[type[t.TraceEvent], dict[str, Any]] = {
 
 
 class GroupScript:
-    """rows: what was said     listeners: of every event, too"""
+    """Emits the events of a group, one a second.
+
+    Attributes:
+        coordinator: broker that emits the next events.
+        rows: all events so far. `listeners` get them, too.
+    """
 
     def __init__(self, group: str = "g", listeners: Sequence[Callable[[TraceRow], None]] = ()) -> None:
-        self.group = group
+        self.group, self.coordinator = group, "b1"
         self.rows: list[TraceRow] = []
         self.log = t.TraceLog([self.rows.append, *listeners])
 
     def say(self, kind: type[t.TraceEvent], **columns: Any) -> None:
         self.log.at_us += 1_000_000
-        given: dict[str, Any] = {"node": "b1", "group": self.group}
+        given: dict[str, Any] = {"node": self.coordinator, "group": self.group}
         self.log.emit(kind(**given | CAUSES.get(kind, {}) | columns))
+
+    def elected(self, node: str, leader_epoch: int) -> None:
+        """Let a broker begin to lead the offsets partition of the group, without a word from the former leader."""
+        self.coordinator = node
+        self.log.at_us += 1_000_000
+        self.log.emit(
+            t.LeadershipBegan(
+                node=node,
+                topic="__consumer_offsets",
+                partition=0,
+                leader_epoch=leader_epoch,
+                partition_epoch=leader_epoch,
+                isr=(node,),
+                log_end_offset=0,
+                high_watermark=0,
+            )
+        )
 
     def joined(self, member: str, **columns: Any) -> None:
         self.say(t.GroupMemberJoined, member=member, client_id=f"{member}-client", generation=0, **columns)

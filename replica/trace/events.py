@@ -21,6 +21,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 from replica.causes import Cause
 from replica.frozen import dataclass
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
+from replica.ids import OFFSETS_TOPIC as OFFSETS_TOPIC
 from replica.ids import OUTSIDE as OUTSIDE
 from replica.trace import client as events_client
 from replica.trace import compaction as events_compaction

@@ -10,12 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replica.causes import ShareCause
-from replica.ids import TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from replica.trace.listening import Handler, Listener, on
+from replica.trace.listening import Listener, on
 from scenarios.observe.view import ClusterView
 
+GROUP_CHANGES = (
+    trace.GroupMemberJoined,
+    trace.GroupMemberLeft,
+    trace.GroupRebalanceBegan,
+    trace.GroupRebalanced,
+    trace.GroupAssigned,
+    trace.GroupMemberAssigned,
+    trace.GroupMemberReconciled,
+    trace.GroupRemoved,
+)
+"""Events that change a `GroupView`."""
 COOPERATIVE = "cooperative"
 """Part of the names of assignors whose members keep their partitions in a rebalance (KIP-429)."""
 
@@ -36,10 +47,13 @@ class GroupView:
     Attributes:
         generation: generation or epoch of the group.
         coordinator: broker that emitted the last event about the group.
+        coordinator_since: seq of the event with which the coordinator last began to lead a partition of the offsets
+            topic; -1 if the trace does not tell.
     """
 
     name: str
     coordinator: str = ""
+    coordinator_since: int = -1
     generation: int = -1
     is_rebalancing: bool = False
     is_cooperative: bool = False
@@ -61,19 +75,38 @@ class GroupView:
 class Groups(Listener):
     """Listener that keeps the state of all existing consumer groups.
 
+    Events of a former coordinator are ignored: if it is frozen or cut off, it does not know of its successor, and what
+    it decides is never committed.
+
     Attributes:
-        changed: group that the latest event has changed.
+        changed: group that the latest event has changed, None if the event was ignored.
         instances: group.instance.id of each current member, by member id.
     """
 
     def __init__(self, instances: dict[str, str | None] | None = None) -> None:
         self.groups: dict[str, GroupView] = {}
-        self.changed = GroupView("")
+        self.changed: GroupView | None = None
         self.instances: dict[str, str | None] = {} if instances is None else instances
+        self._led_since: dict[str, int] = {}
+
+    @on(trace.LeadershipBegan)
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        if event.topic == OFFSETS_TOPIC:
+            self._led_since[event.node] = row.seq
 
     def _group(self, event: Any) -> GroupView:
-        group = self.changed = self.groups.setdefault(event.group, GroupView(event.group))
-        group.coordinator = event.node
+        """Return the group of an event, or a copy to be thrown away if the event is to be ignored.
+
+        A broker learns of its leaderships in the order of the controller's decisions. So one that has begun to lead no
+        partition since the current coordinator did is a former coordinator.
+        """
+        group = self.groups.setdefault(event.group, GroupView(event.group))
+        since = self._led_since.get(event.node, -1)
+        if since < group.coordinator_since:
+            self.changed = None
+            return GroupView(event.group)
+        self.changed = group
+        group.coordinator, group.coordinator_since = event.node, since
         return group
 
     @on(trace.GroupMemberJoined)
@@ -128,7 +161,8 @@ class Groups(Listener):
     @on(trace.GroupRemoved)
     def _removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
         self._forget_members(self._group(event))
-        del self.groups[event.group]
+        if self.changed is not None:
+            del self.groups[event.group]
 
     def _forget_members(self, group: GroupView) -> None:
         for member in group.members:
@@ -214,13 +248,12 @@ class UnreadTimes(Listener):
         self._view = view
         self._groups = Groups()
         self._now: dict[tuple[str, str], _Stretch] = {}
+        self.parts = (self._groups,)
 
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        found = self._groups.handlers_of(kind)
-        return (*found, self._group_changed) if found else super().handlers_of(kind)
-
+    @on(*GROUP_CHANGES)
     def _group_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
-        self._look(self._groups.changed, row.at_us)
+        if self._groups.changed is not None:
+            self._look(self._groups.changed, row.at_us)
 
     @on(trace.NodeStarted, trace.NodeStopped, trace.FaultBegan, trace.FaultEnded)
     def _process_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:

@@ -17,12 +17,11 @@ from typing import Any
 from replica.causes import DataLossCause, FailureCause, LeaveCause
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.columns import GroupEvent
 from replica.trace.events import TraceRow
 from replica.trace.listening import Listener, on
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import PATIENCE_US, Attempts, IsGone, drop
-from scenarios.observe.groups import Groups
+from scenarios.observe.groups import GROUP_CHANGES, Groups
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.observe.wait_causes import (
     MAX_POLL_INTERVAL,
@@ -493,9 +492,11 @@ class WaitTimes(Listener):
 
     # ------------------------------------------------------------------------------------------------------- groups
 
-    @on(GroupEvent)
+    @on(*GROUP_CHANGES)
     def _group_changed(self, row: TraceRow, event: Any) -> None:
         group = self._groups.changed
+        if group is None:
+            return
         if isinstance(event, trace.GroupRemoved):
             return self._forget_group(group.name, row.at_us)
         if isinstance(event, trace.GroupMemberLeft):

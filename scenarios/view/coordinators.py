@@ -8,9 +8,9 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from replica.trace.listening import Handler, Listener, on
+from replica.trace.listening import Listener, on
 from replica.wording import member_name
-from scenarios.observe.groups import Groups, GroupView
+from scenarios.observe.groups import GROUP_CHANGES, Groups, GroupView
 from scenarios.view.places import NOTHING, PlacesOfNames
 
 STATES = (
@@ -65,6 +65,7 @@ class CoordinatorChanges(Listener):
         self._nodes = nodes
         self._partitions = partitions
         self._groups = Groups()
+        self.parts = (self._groups,)
         self._found: list[list[Any]] = []
         self._producers: dict[int, None] = {}
         self._open: dict[str, list[Any]] = {}
@@ -76,7 +77,7 @@ class CoordinatorChanges(Listener):
         return producer_id in self._producers
 
     def take_over(self, before: CoordinatorChanges) -> list[list[Any]]:
-        self._producers, self._groups = before._producers, before._groups
+        self._producers, self._groups, self.parts = before._producers, before._groups, before.parts
         found: list[list[Any]] = []
         for name, change in list(before._open.items())[-TAKEN_OVER_MAX:]:
             node = before._nodes.name(change[2])
@@ -92,10 +93,6 @@ class CoordinatorChanges(Listener):
         self._found = []
         self(row)
         return self._found
-
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        of_groups = self._groups.handlers_of(kind)
-        return (*of_groups, self._group_changed) if of_groups else super().handlers_of(kind)
 
     @on(trace.TransactionStateChanged)
     def _transaction(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
@@ -128,8 +125,10 @@ class CoordinatorChanges(Listener):
         if partition in self._held:
             self._found.append(self._stable(partition, NOTHING))
 
+    @on(*GROUP_CHANGES)
     def _group_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
-        self._found += self._group_changes(self._groups.changed)
+        if self._groups.changed is not None:
+            self._found += self._group_changes(self._groups.changed)
 
     def _stable(self, partition: TopicPartition, offset: int) -> list[Any]:
         self._held.pop(partition, None)

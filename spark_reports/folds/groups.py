@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-COLUMNS = ("what", "at_us", "member", "client_id", "instance", "generation", "partitions", "is_empty", "is_cooperative")
-JOINED, LEFT, REBALANCES, REBALANCED, HAS, REMOVED, OVER = (
-    "joined", "left", "rebalances", "rebalanced", "has", "removed", "over",
+COLUMNS = (
+    "what", "at_us", "node", "member", "client_id", "instance", "generation", "partitions",
+    "is_empty", "is_cooperative",
+)  # fmt: skip
+LEADS, JOINED, LEFT, REBALANCES, REBALANCED, HAS, REMOVED, OVER = (
+    "leads", "joined", "left", "rebalances", "rebalanced", "has", "removed", "over",
 )  # fmt: skip
 
 Owner = tuple[str | None, str | None, int | None]
@@ -21,11 +24,25 @@ def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, .
     A partition's first interval begins with its first owner; its last one ends when the group becomes empty. Members of
     an eager group lose their partitions when a rebalance begins. Members of a cooperative group keep theirs until they
     get a new assignment. A static member that returns gets its earlier partitions.
+
+    Facts from a former coordinator are ignored: a broker that has begun to lead no partition of the offsets topic since
+    the current coordinator did. If it is frozen or cut off, it does not know of its successor.
     """
     members: dict[str, tuple[str | None, str | None, tuple[str, ...], int]] = {}
     now: dict[str, tuple[Owner, int]] = {}
     is_cooperative = False
-    for what, at_us, member, client_id, instance, generation, partitions, is_empty, cooperative in facts:
+    led_since: dict[str, int] = {}
+    current_since = -1
+    for number, fact in enumerate(facts):
+        what, at_us, node, member, client_id, instance, generation, partitions, is_empty, cooperative = fact
+        if what == LEADS:
+            led_since[node] = number
+            continue
+        if what != OVER:
+            since = led_since.get(node, -1)
+            if since < current_since:
+                continue
+            current_since = since
         if what == JOINED:
             held: tuple[str, ...] = ()
             for name, (_, one, theirs, _) in list(members.items()):

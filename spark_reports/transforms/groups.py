@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from replica.trace import names
+from replica.trace.events import OFFSETS_TOPIC
 from spark_reports.folding import folded
 from spark_reports.folds import groups as fold
 from spark_reports.results import RESULT_TABLES
@@ -17,21 +18,24 @@ _BEYOND = 1 << 62
 """A value that is greater than every seq."""
 
 
-def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
+def group_assignments(group: DataFrame, control: DataFrame, ends: DataFrame) -> DataFrame:
     """Return one row per interval in which a partition had the same owner, or no owner although its group had members.
 
     Args:
-        group: table of the trace.
+        group, control: tables of the trace.
         ends: run_ends().
     """
 
     def of(*events: str) -> DataFrame:
         return group.filter(F.col("event").isin(*events))
 
-    at = (*GROUP_KEY, "seq", "at_us")
+    groups = group.select(*GROUP_KEY).distinct()
+    leads = control.filter((F.col("event") == names.LEADERSHIP_BEGAN) & (F.col("topic") == OFFSETS_TOPIC))
+    at = (*GROUP_KEY, "seq", "at_us", "node")
     who = ("member", "client_id", "generation")
     both = F.concat("partitions", F.coalesce("revoking", F.array().cast("array<string>")))
     facts = {
+        fold.LEADS: groups.join(F.broadcast(leads.select(RUN, "seq", "at_us", "node")), RUN),
         fold.JOINED: of(names.GROUP_MEMBER_JOINED).select(*at, *who, "instance"),
         fold.LEFT: of(names.GROUP_MEMBER_LEFT).select(*at, *who),
         fold.REBALANCES: of(names.GROUP_REBALANCE_BEGAN).select(*at),
@@ -44,10 +48,9 @@ def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
             *at, *who, both.alias("partitions")
         ),
         fold.REMOVED: of(names.GROUP_REMOVED).select(*at),
-        fold.OVER: group.select(*GROUP_KEY)
-        .distinct()
-        .join(F.broadcast(ends), RUN)
-        .select(*GROUP_KEY, F.lit(_BEYOND).alias("seq"), F.col("end_us").alias("at_us")),
+        fold.OVER: groups.join(F.broadcast(ends), RUN).select(
+            *GROUP_KEY, F.lit(_BEYOND).alias("seq"), F.col("end_us").alias("at_us")
+        ),
     }
     return folded(facts, fold.COLUMNS, fold.group_assignments, RESULT_TABLES["group_assignments"].ddl, key=GROUP_KEY)
 

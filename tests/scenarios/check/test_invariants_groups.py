@@ -13,8 +13,11 @@ from tests.group_script import CAUSES
 
 
 class GroupWords(TraceScript):
+    coordinator = "b1"
+    """Broker that says the next words."""
+
     def say(self, kind: type[trace.TraceEvent], **columns: Any) -> None:
-        given: dict[str, Any] = {"node": "b1", "group": "g"}
+        given: dict[str, Any] = {"node": self.coordinator, "group": "g"}
         self.emit(kind(**given | CAUSES.get(kind, {}) | columns))
 
     def joined(self, member: str, instance: str | None = None) -> None:
@@ -39,6 +42,7 @@ class GroupWords(TraceScript):
         self.say(trace.GroupMigrated, generation=2, members=("m1", "m2"), protocol=kind)
 
     def begins_to_lead(self, topic: str) -> None:
+        self.coordinator = "b2"
         self.emit(
             trace.LeadershipBegan(
                 node="b2",
@@ -53,6 +57,7 @@ class GroupWords(TraceScript):
         )
 
     def loaded(self, node: str) -> None:
+        self.coordinator = node
         about = {"node": node, "topic": "__consumer_offsets", "partition": 0, "leader_epoch": 1}
         self.emit(trace.GroupsLoaded(groups=1, offsets=0, **about))  # type: ignore[arg-type]
 
@@ -93,9 +98,30 @@ def test_another_coordinator_may_know_more_than_the_trace() -> None:
     assert script.broken() == []
 
 
+def test_a_frozen_coordinator_does_not_know_its_successors_members() -> None:
+    script = two_readers()
+    script.begins_to_lead("__consumer_offsets")
+    script.reconciled("m2", 3, "t-0", "t-1")
+    script.committed("m2", 3)
+    script.coordinator = "b1"
+    script.reconciled("m1", 2, "t-0")
+    script.committed("m1", 2)
+    script.coordinator = "b2"
+    script.committed("m2", 3)
+    assert script.broken() == []
+
+
+def test_a_coordinator_keeps_its_members_when_another_broker_begins_to_lead() -> None:
+    script = two_readers()
+    script.begins_to_lead("__consumer_offsets")
+    script.coordinator = "b1"
+    script.reconciled("m2", 2, "t-1")
+    script.committed("m1", 9)
+    assert script.broken() == ["S34", "S35"]
+
+
 def test_a_coordinator_whose_log_is_lost_knows_no_member() -> None:
     script = two_readers()
-    script.begins_to_lead("t")
     script.begins_to_lead("__consumer_offsets")
     script.joined("m3")
     script.reconciled("m3", 1, "t-0", "t-1")

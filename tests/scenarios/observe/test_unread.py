@@ -65,3 +65,17 @@ def test_one_that_is_frozen_reads_nothing_though_its_partitions_are_its_own():
     found = world.found()
     assert found["t-0"] == (9, 4, 2, 1)
     assert found["t-1"][1:] == (6, 4, 0), "and nobody has t-1 since m1 gave it up"
+
+
+def test_a_frozen_coordinator_decides_nothing_when_it_wakes():
+    world = World()
+    world.script.elected("b1", 1)
+    world.script.reconciled("m1", 1, "t-0")
+    world.script.elected("b2", 2)
+    world.script.reconciled("m1", 2, "t-0")
+    world.script.coordinator = "b1"
+    world.script.left("m1")
+    world.script.say(trace.GroupRemoved, generation=1)
+    world.script.elected("b1", 3)
+    world.script.reconciled("m1", 3, "t-0")
+    assert world.found() == {"t-0": (7, 0, 0, 0)}

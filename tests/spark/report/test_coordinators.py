@@ -89,6 +89,30 @@ def test_who_of_an_eager_group_reads_what(spark: SparkSession, tmp_path: Path) -
     ]
 
 
+def frozen(script: GroupScript) -> None:
+    """b1 is frozen while b2 is elected, and says what it had decided when it wakes. Later it leads again."""
+    script.elected("b1", 1)  # 1 s
+    script.reconciled("m1", 1, "t-0")  # 2 s
+    script.elected("b2", 2)
+    script.reconciled("m2", 2, "t-0")  # 4 s
+    script.left("m1")
+    script.coordinator = "b1"
+    script.reconciled("m1", 1, "t-0", "t-1")
+    script.say(t.GroupRemoved, generation=1)
+    script.elected("b1", 3)
+    script.reconciled("m3", 3, "t-1")  # 9 s
+
+
+@pytest.mark.usefixtures("any_length")
+def test_a_frozen_coordinator_does_not_decide(spark: SparkSession, tmp_path: Path) -> None:
+    tables = ResultTables(read_trace(spark, [script_on(tmp_path / "frozen", frozen)]))
+    assert sorted(told(tables, "group_assignments"), key=lambda row: (row[2], row[5])) == [
+        ("g", "t", 0, "m1", "m1-client", 2_000_000, 4_000_000),
+        ("g", "t", 0, "m2", "m2-client", 4_000_000, 10_000_000),
+        ("g", "t", 1, "m3", "m3-client", 9_000_000, 10_000_000),
+    ]
+
+
 def at_random(seed: int) -> Callable[[GroupScript], None]:
     """A classic group, or one of KIP-848, whose members come, go, come back as static ones, and are given parts."""
     draw = random.Random(seed)
@@ -134,6 +158,10 @@ def at_random(seed: int) -> Callable[[GroupScript], None]:
         members: dict[str, tuple[str, ...]] = {}
         latest, move = "", classic if draw.random() < 0.5 else consumers
         for step in range(60):
+            if draw.random() < 0.05:
+                script.elected(draw.choice(["b1", "b2"]), step)
+            elif draw.random() < 0.05:
+                script.coordinator = draw.choice(["b1", "b2"])
             if draw.random() < 0.3:
                 happens(script)
             if draw.random() < 0.25 or not members:

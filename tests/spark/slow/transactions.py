@@ -129,7 +129,7 @@ def group_assignments(rows: list[Row]) -> Found:
     found: Found = set()
     mine = [row for row in rows if row["table"] == "group"]
     for group in {row["group"] for row in mine if row["group"] is not None}:
-        events = [row for row in mine if row["group"] == group]
+        events = _of_current_coordinators([row for row in mine if row["group"] == group], rows)
         named = sorted({p for row in events for p in (row["partitions"] or []) + (row["revoking"] or [])})
         moments = [(row["at_us"], _owners(events[: place + 1])) for place, row in enumerate(events)]
         for partition in named:
@@ -139,6 +139,19 @@ def group_assignments(rows: list[Row]) -> Found:
                     topic, _, number = partition.rpartition("-")
                     member, client = owner or (None, None)
                     found.add((group, topic, int(number), member, client, from_us, until_us))
+    return found
+
+
+def _of_current_coordinators(events: list[Row], rows: list[Row]) -> list[Row]:
+    """Leave out what a broker says that began to lead earlier than another one that has spoken."""
+    begun = [(row["seq"], row["node"]) for row in rows if row["event"] == "leadership_began"
+             and row["topic"] == "__consumer_offsets"]  # fmt: skip
+    found, newest = [], -1
+    for row in events:
+        since = max((seq for seq, node in begun if node == row["node"] and seq < row["seq"]), default=-1)
+        if since >= newest:
+            newest = since
+            found.append(row)
     return found
 
 
