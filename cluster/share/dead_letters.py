@@ -31,6 +31,7 @@ from cluster.protocol.api_00_produce import (
 )
 from cluster.protocol.versions import CREATE_TOPICS, PRODUCE, VERSIONS
 from cluster.share.partition import Settled
+from cluster.share.persister import MAX_ATTEMPTS, backoff_us
 from replica.causes import DeadLetterCause, ShareCause
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import Offset, TopicPartition
@@ -46,7 +47,6 @@ from replica.log.batches.records import (
 from replica.trace.events import ShareDeadLettersSent
 from replica.wording import shown
 
-BACKOFF_US, BACKOFF_MAX_US, MAX_ATTEMPTS = 1_000_000, 30_000_000, 5
 REQUEST_TIMEOUT_US, REPLICATION_TIMEOUT_MS = 30_000_000, 30_000
 FETCH_BYTES = 1 << 20
 TOPIC_NAME, COPY_RECORD = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.copy.record.enable"
@@ -219,8 +219,7 @@ class DeadLetters:
         if attempts >= MAX_ATTEMPTS:
             self._finish(letters, now_us, DeadLetterCause.EXHAUSTED, error)
         else:
-            backoff_us = min(BACKOFF_US << attempts, BACKOFF_MAX_US)
-            self._base.outbox.timers.at(now_us + backoff_us, lambda at_us: self._begin(letters, at_us))
+            self._base.outbox.timers.at(now_us + backoff_us(attempts), lambda at_us: self._begin(letters, at_us))
 
     # --------------------------------------------------------------------------------------------------------- results
 

@@ -36,7 +36,7 @@ from cluster.share.partition import (
     SharePartition,
     Transition,
 )
-from cluster.share.persister import RETRIED, Persister, StateRequest
+from cluster.share.persister import NO_COORDINATOR, Persister, StateRequest
 from cluster.share.sessions import ShareSession, ShareSessions
 from cluster.share.state import (
     UNINITIALIZED,
@@ -494,7 +494,7 @@ class ShareManager:
 
 def as_client_error(error: ErrorCode) -> ErrorCode:
     """Translate an error of the share coordinator to one for members. Source: fetchPersisterError"""
-    if error in RETRIED:
+    if error in NO_COORDINATOR:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in FENCED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -24,12 +24,14 @@ from cluster.share.state import ShareKey
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, PeerViolation
 
-BACKOFF_US, BACKOFF_MAX_US, MAX_ATTEMPTS = 1_000_000, 30_000_000, 5
-RETRIED = (
+MAX_ATTEMPTS = 5
+BACKOFF_US, BACKOFF_MAX_US = 1_000_000, 30_000_000
+NO_COORDINATOR = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
+RETRIED = (*NO_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 K = TypeVar("K", bound=tuple[UUID, int])
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 """Returns the broker that coordinates a share partition (`str(ShareKey)`, now_us), None if there is none."""
@@ -42,13 +44,25 @@ class StateRequest:
     Attributes:
         fields: fields of the partition in the request, besides its number.
         answered: called once with (error, message, partition's entry of the response or None, now_us).
+        finds: number of searches for the coordinator since it was last found.
+        attempts: number of responses, or of failures to get one.
     """
 
     api: int
     key: ShareKey
     answered: Callable[[ErrorCode, str | None, Entity | None, int], None]
     fields: Mapping[str, object] = field(default_factory=dict)
+    finds: int = 0
     attempts: int = 0
+
+
+def backoff_us(failed: int) -> int:
+    """Return the time until the next attempt, without Kafka's jitter. Source: ExponentialBackoffManager
+
+    Args:
+        failed: number of failed attempts, at least 1. The first one already doubles the time.
+    """
+    return min(BACKOFF_US << failed, BACKOFF_MAX_US)
 
 
 class Persister:
@@ -63,10 +77,11 @@ class Persister:
 
     def ask(self, request: StateRequest, now_us: int) -> None:
         broker = self._find(str(request.key), now_us)
-        request.attempts += 1
         if broker is None:
-            self._again(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
+            request.finds += 1
+            self._again(request, request.finds, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
             return
+        request.finds = 0
         version = VERSIONS[request.api][1]
         partition = {"partition": request.key.partition, **request.fields}
         entity = cold.request(
@@ -86,10 +101,11 @@ class Persister:
         self._channels.request(address, request.api, encode, answered, self._request_timeout_us, now_us)
 
     def _answered(self, request: StateRequest, result: Entity | None, now_us: int) -> None:
+        request.attempts += 1
         if result is None:
-            self._again(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None, now_us)
+            self._again(request, request.attempts, ErrorCode.NETWORK_EXCEPTION, None, now_us)
         elif result.error_code in RETRIED:
-            self._again(request, result.error_code, result.error_message, now_us)
+            self._again(request, request.attempts, result.error_code, result.error_message, now_us)
         else:
             request.answered(result.error_code, result.error_message, result, now_us)
 
@@ -97,12 +113,11 @@ class Persister:
         """Call `what(now_us)` at the current time, but after the current step."""
         self._outbox.timers.at(now_us, what)
 
-    def _again(self, request: StateRequest, error: ErrorCode, message: str | None, now_us: int) -> None:
-        if request.attempts >= MAX_ATTEMPTS:
+    def _again(self, request: StateRequest, failed: int, error: ErrorCode, message: str | None, now_us: int) -> None:
+        if failed >= MAX_ATTEMPTS:
             self.later(lambda at_us: request.answered(error, message, None, at_us), now_us)
-            return
-        backoff_us = min(BACKOFF_US << (request.attempts - 1), BACKOFF_MAX_US)
-        self._outbox.timers.at(now_us + backoff_us, lambda at_us: self.ask(request, at_us))
+        else:
+            self._outbox.timers.at(now_us + backoff_us(failed), lambda at_us: self.ask(request, at_us))
 
 
 def _result_in(api: int, version: int, frame: bytearray | None) -> Entity | None:
