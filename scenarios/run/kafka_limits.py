@@ -95,6 +95,15 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.DivergenceFound: "brokers do not log this event",
     trace.IsrRejected: "the controller does not log this event",
     trace.ControlRequestRefused: "the controller does not log this event",
+    trace.ElectionRefused: "the controller does not log this event",
+    trace.RequestRefused: "brokers do not log this event",
+    trace.RecordsExpired: "a log directory does not show why its log start offset advances",
+    trace.LogDirFailed: "reads and writes of a JVM cannot be made to fail without root",
+    trace.LogCompacted: "compacted topics are not played on Kafka",
+    trace.KeysAppended: "compacted topics are not played on Kafka",
+    trace.BatchCompacted: "compacted topics are not played on Kafka",
+    trace.RequestCompleted: "stages of a request are not visible",
+    trace.EventsLeftOut: "stages of a request are not visible",
     trace.LogFlushed: "flushes are not visible",
     trace.BrokerUnregistered: "Highwater does not read the records of unregistered brokers",
     trace.SessionExpired: "sessions of ZooKeeper belong to an earlier era",
@@ -108,6 +117,8 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not visible",
     trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not visible",
     trace.TransactionStateChanged: "Highwater does not read the log of a transaction coordinator",
+    trace.TransactionsLoaded: "Highwater does not read the log of a transaction coordinator",
+    trace.TransactionsUnloaded: "Highwater does not read the log of a transaction coordinator",
     trace.TransactionRefused: "brokers do not log this event",
     trace.TransactionMarkerWritten: "Highwater does not read markers",
     trace.LastStableOffsetMoved: "Highwater does not read last stable offsets",
@@ -118,6 +129,21 @@ UNSEEN_EVENTS |= {
     for kind in CLASS_OF_EVENT.values()
     if issubclass(kind, GroupEvent)
 }
+UNSEEN_EVENTS |= dict.fromkeys(
+    (trace.ShareMemberJoined, trace.ShareMemberLeft, trace.ShareMemberAssigned),
+    "Highwater does not read the log of a group coordinator",
+)
+UNSEEN_EVENTS |= dict.fromkeys(
+    (
+        trace.SharePartitionLoaded,
+        trace.ShareStatesLoaded,
+        trace.ShareStateReset,
+        trace.ShareRecordsAcquired,
+        trace.ShareRecordsSettled,
+        trace.ShareDeadLettersSent,
+    ),
+    "the state of share groups is not visible; what members read and cannot acknowledge is",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from replica.rules import PROFILES
+from replica.trace.events import CLASS_OF_EVENT
 from scenarios.agree.phases import why_no_two_are_alike
 from scenarios.language.expect import TimeTest
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.verbs.every import VERBS
-from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, RealKafka, era_of, limits_of, played_on, wider
+from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, UNSEEN_EVENTS, RealKafka, era_of, limits_of, played_on, wider
 from scenarios.run.on_kafka import node_specs
 from scenarios.run.runner import run_scenario
 
+ROOT = Path(__file__).parents[2]
 FILE = """schema: 1
 id: limits
 title: Limits
@@ -107,6 +110,16 @@ def test_what_cannot_be_seen_is_not_judged_and_times_get_a_slack() -> None:
     (left_out,) = real.not_judged
     assert (left_out.what, left_out.held, left_out.judged) == ("event follower_fetched", True, False)
     assert "not judged on Kafka" in left_out.why
+
+
+def test_every_event_is_seen_on_kafka_or_known_as_unseen() -> None:
+    """Otherwise an expectation about it would fail, or would hold because nobody looked."""
+    places = ("cluster/kafka", "cluster/client", "cluster/network", "cluster/live", "scenarios/run")
+    paths = [path for place in places for path in (ROOT / place).rglob("*.py") if path.name != "kafka_limits.py"]
+    paths += [ROOT / "cluster/channel.py", ROOT / "controller/changes.py"]
+    named = set(re.findall(r"\w+", "\n".join(path.read_text(encoding="utf-8") for path in paths)))
+    classes = {kind for kind in CLASS_OF_EVENT.values() if kind.__name__ not in named}
+    assert classes - set(UNSEEN_EVENTS) == set()
 
 
 def test_broken_invariants_and_the_log_of_a_coordinator_are_not_judged() -> None:
