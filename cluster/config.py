@@ -32,6 +32,10 @@ from replica.rules import KafkaRelease
 
 BASE_RELEASE: Final = KafkaRelease(3, 9)
 DEAD_LETTERS_SINCE: Final = KafkaRelease(4, 4)
+_NEW_GROUP_KEYS_SINCE: Final = KafkaRelease(4, 3)
+_NEW_GROUP_KEYS: Final = (
+    "share.delivery.count.limit", "share.partition.max.record.locks", "share.renew.acknowledge.enable",
+)  # fmt: skip
 """The release whose defaults are in this file. Those that changed in other releases are in defaults.py."""
 CommitOrder = Literal["in-transaction", "after", "before", "auto"]
 """When a consume-transform-produce client commits the offsets of its input records."""
@@ -42,6 +46,18 @@ INT16_MAX = 2**15 - 1
 # Differs from Kafka: it allows 2**31 - 1. Here every thread is created, perhaps on a laptop.
 THREADS_MAX = 1000
 MAX_ASSIGNMENT_INTERVAL_MS = 15_000
+GROUP_LIMITS = (
+    "group.consumer.{}heartbeat.interval.ms",
+    "group.consumer.{}session.timeout.ms",
+    "group.share.{}heartbeat.interval.ms",
+    "group.share.{}session.timeout.ms",
+    "group.share.{}record.lock.duration.ms",
+    "group.share.{}delivery.count.limit",
+    "group.share.{}partition.max.record.locks",
+    "group.streams.{}heartbeat.interval.ms",
+    "group.streams.{}session.timeout.ms",
+)
+"""Keys of brokers that have limits in the keys with `min.` and `max.`."""
 """Simplified: group.consumer.max.assignment.interval.ms cannot be changed."""
 PARTITIONS_OF_TOPIC_MAX = 1000
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
@@ -222,19 +238,34 @@ class BrokerConfig(Config):
         "bidirectional", choices=("bidirectional", "upgrade", "downgrade", "disabled")
     )
     group_streams_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
+    group_streams_min_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
+    group_streams_max_session_timeout_ms: int = key(60_000, low=1, high=INT32_MAX)
     group_streams_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
+    group_streams_min_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
+    group_streams_max_heartbeat_interval_ms: int = key(15_000, low=1, high=INT32_MAX)
     group_streams_max_size: int = key(INT32_MAX, low=1, high=INT32_MAX)
     group_streams_initial_rebalance_delay_ms: int = key(3000, low=0, high=INT32_MAX)
     group_streams_assignment_interval_ms: int = key(0, low=0, high=MAX_ASSIGNMENT_INTERVAL_MS)
     group_streams_num_standby_replicas: int = key(0, low=0, high=INT32_MAX)
+    group_streams_max_standby_replicas: int = key(2, low=0, high=INT32_MAX)
     group_share_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
+    group_share_min_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
+    group_share_max_session_timeout_ms: int = key(60_000, low=1, high=INT32_MAX)
     group_share_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
+    group_share_min_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
+    group_share_max_heartbeat_interval_ms: int = key(15_000, low=1, high=INT32_MAX)
     group_share_max_size: int = key(200, low=1, high=1000)
     group_share_max_share_sessions: int = key(2000, low=1, high=INT32_MAX)
     group_share_initialize_retry_interval_ms: int = key(30_000, low=1, high=INT32_MAX)
     group_share_delivery_count_limit: int = key(5, low=2, high=10)
+    group_share_min_delivery_count_limit: int = key(2, low=2, high=5)
+    group_share_max_delivery_count_limit: int = key(10, low=5, high=25)
     group_share_partition_max_record_locks: int = key(2000, low=100, high=10_000)
+    group_share_min_partition_max_record_locks: int = key(100, low=100, high=2000)
+    group_share_max_partition_max_record_locks: int = key(4000, low=2000, high=10_000)
     group_share_record_lock_duration_ms: int = key(30_000, low=1000, high=HOUR_MS)
+    group_share_min_record_lock_duration_ms: int = key(15_000, low=1000, high=30_000)
+    group_share_max_record_lock_duration_ms: int = key(60_000, low=30_000, high=HOUR_MS)
     errors_deadletterqueue_auto_create_topics_enable: bool = key(False, is_dynamic=True)
     errors_deadletterqueue_topic_name_prefix: str = key("dlq.", is_dynamic=True)
     offset_metadata_max_bytes: int = key(4096, low=0, high=INT32_MAX)
@@ -318,7 +349,7 @@ class BrokerConfig(Config):
         }
 
     def __post_init__(self) -> None:
-        self._check_consumer_groups()
+        self._check_groups()
         # KafkaConfig.validateValues: an idle follower must be able to fetch within the lag time.
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             raise ConfigError(
@@ -326,40 +357,42 @@ class BrokerConfig(Config):
                 "must not exceed replica.lag.time.max.ms, else idle followers keep dropping out of the ISR",
             )
 
-    def _check_consumer_groups(self) -> None:
-        """Check that each group.consumer key is within its limits. Source: the constructor of GroupCoordinatorConfig"""
-        for name, low, value, high in (
-            (
-                "heartbeat.interval.ms",
-                self.group_consumer_min_heartbeat_interval_ms,
-                self.group_consumer_heartbeat_interval_ms,
-                self.group_consumer_max_heartbeat_interval_ms,
-            ),
-            (
-                "session.timeout.ms",
-                self.group_consumer_min_session_timeout_ms,
-                self.group_consumer_session_timeout_ms,
-                self.group_consumer_max_session_timeout_ms,
-            ),
-        ):
+    def limits(self, kind: str) -> tuple[int, int]:
+        """Return the smallest and the largest value of a key in GROUP_LIMITS."""
+        low, high = (getattr(self, kind.format(which).replace(".", "_")) for which in ("min.", "max."))
+        return low, high
+
+    def _check_groups(self) -> None:
+        """Check that the keys of groups are within their limits.
+
+        Source: the constructors of GroupCoordinatorConfig and ShareGroupConfig
+        """
+        for kind in GROUP_LIMITS:
+            low, high = self.limits(kind)
+            value = getattr(self, kind.format("").replace(".", "_"))
             if high < low:
-                raise ConfigError(
-                    f"group.consumer.max.{name}", f"must be greater than or equal to group.consumer.min.{name}"
-                )
+                raise ConfigError(kind.format("max."), f"must be greater than or equal to {kind.format('min.')}")
             if value < low:
-                raise ConfigError(
-                    f"group.consumer.{name}",
-                    f"must be greater than or equal to group.consumer.min.{name}, which is {low}",
-                )
+                title = f"must be greater than or equal to {kind.format('min.')}, which is {low}"
+                raise ConfigError(kind.format(""), title)
             if value > high:
                 raise ConfigError(
-                    f"group.consumer.{name}",
-                    f"must be less than or equal to group.consumer.max.{name}, which is {high}",
+                    kind.format(""), f"must be less than or equal to {kind.format('max.')}, which is {high}"
                 )
-        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            raise ConfigError(
-                "group.consumer.heartbeat.interval.ms", "must be less than group.consumer.session.timeout.ms"
-            )
+        for name, interval_ms, timeout_ms in (
+            ("consumer", self.group_consumer_heartbeat_interval_ms, self.group_consumer_session_timeout_ms),
+            ("share", self.group_share_heartbeat_interval_ms, self.group_share_session_timeout_ms),
+            ("streams", self.group_streams_heartbeat_interval_ms, self.group_streams_session_timeout_ms),
+        ):
+            if interval_ms >= timeout_ms:
+                title = f"must be less than group.{name}.session.timeout.ms"
+                raise ConfigError(f"group.{name}.heartbeat.interval.ms", title)
+        if self.group_streams_num_standby_replicas > self.group_streams_max_standby_replicas:
+            title = "must be less than or equal to group.streams.max.standby.replicas"
+            raise ConfigError("group.streams.num.standby.replicas", title)
+        if self.group_share_max_share_sessions < self.group_share_max_size:
+            title = "must be greater than or equal to group.share.max.size"
+            raise ConfigError("group.share.max.share.sessions", title)
 
 
 def broker_config(values: Mapping[str, object], release: KafkaRelease) -> BrokerConfig:
@@ -378,8 +411,10 @@ def broker_config(values: Mapping[str, object], release: KafkaRelease) -> Broker
 
 
 def is_of_release(name: str, release: KafkaRelease) -> bool:
-    """Return False for the keys of dead letter queues (KIP-1191) in releases before 4.4."""
-    return release >= DEAD_LETTERS_SINCE or not name.startswith("errors.deadletterqueue.")
+    """Return False for settings of groups and dead letter queues that a release does not have yet."""
+    if name.startswith("errors.deadletterqueue."):
+        return release >= DEAD_LETTERS_SINCE
+    return release >= _NEW_GROUP_KEYS_SINCE or name not in _NEW_GROUP_KEYS
 
 
 @cache
@@ -407,10 +442,9 @@ def topic_defaults(config: BrokerConfig) -> TopicConfig:
 class GroupConfig(Config):
     """Settings of one group (ConfigResource.Type.GROUP).
 
-    Simplified: the limits of share and streams settings are broker keys in Kafka (`group.share.*`, `group.streams.*`);
-    here they are fixed at Kafka's defaults.
+    Simplified: intervals between assignments and streams.initial.rebalance.delay.ms are keys of brokers only.
 
-    Source: GroupConfig.java (4.1)
+    Source: GroupConfig.java (4.4)
     """
 
     WHAT: ClassVar[str] = "group"
@@ -420,6 +454,9 @@ class GroupConfig(Config):
     share_session_timeout_ms: int = key(45_000, low=1, high=INT32_MAX)
     share_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
     share_record_lock_duration_ms: int = key(30_000, low=1, high=INT32_MAX)
+    share_delivery_count_limit: int = key(5, low=2, high=INT32_MAX)
+    share_partition_max_record_locks: int = key(2000, low=100, high=INT32_MAX)
+    share_renew_acknowledge_enable: bool = key(True)
     share_auto_offset_reset: str = key(
         "latest",
         pattern=r"(?i)earliest|latest|by_duration:P[0-9DTHMS.]{2,40}",

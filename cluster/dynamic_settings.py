@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NoReturn
 
 from cluster.config import (
-    HEARTBEAT_INTERVAL,
-    SESSION_TIMEOUT,
+    GROUP_LIMITS,
     BrokerConfig,
     GroupConfig,
     is_of_release,
@@ -31,12 +30,17 @@ from cluster.dynamic_keys import (
 from controller.topics import as_text
 from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig, checked
 from replica.errors import ErrorCode, KafkaError
+from replica.rules import KafkaRelease
 
 # --------------------------------------------------------------------------------------------------------- group config
 #
 # Settings of groups (ConfigResource.Type.GROUP), which override the keys of brokers.
 #
-# Source: GroupConfig.java, GroupConfigManager.java (4.1)
+# Source: GroupConfig.java, GroupConfigManager.java (4.4)
+
+STANDBY_REPLICAS: Final = "streams.num.standby.replicas"
+LIMITS_AS_NUMBERS_SINCE: Final = KafkaRelease(4, 4)
+"""Errors for values beyond a limit show numbers since then. Before they named the broker's key."""
 
 
 def defaults_of(config: BrokerConfig) -> dict[str, str]:
@@ -46,10 +50,11 @@ def defaults_of(config: BrokerConfig) -> dict[str, str]:
         config: configuration of the broker.
     """
     keys = GroupConfig.keys()
-    defaults = {name: as_text(keys[name].default) for name in keys if is_of_release(name, config.release)}
-    defaults[SESSION_TIMEOUT] = as_text(config.group_consumer_session_timeout_ms)
-    defaults[HEARTBEAT_INTERVAL] = as_text(config.group_consumer_heartbeat_interval_ms)
-    return defaults
+    return {
+        name: as_text(getattr(config, f"group_{key.name}", key.default))
+        for name, key in keys.items()
+        if is_of_release(name, config.release)
+    }
 
 
 def checked_changes(
@@ -77,61 +82,39 @@ def checked_changes(
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     own = {name: value for name, value in {**known, **stored}.items() if value is not None}
-    _check_limits({**defaults_of(config), **own}, _limits(config))
+    _check_limits({**defaults_of(config), **own}, config)
     return stored
 
 
-class _Limit(NamedTuple):
-    """The limits of a group's key. `of_broker` is the name of the broker keys that set them, with {} for min or max."""
-
-    key: str
-    of_broker: str
-    low: int
-    high: int
-
-
-def _limits(config: BrokerConfig) -> tuple[_Limit, ...]:
-    """Return the limits in the order in which Kafka checks them.
-
-    Those of share and streams groups are Kafka's defaults.
-    """
-    interval, timeout = "group.{}.{{}}.heartbeat.interval.ms", "group.{}.{{}}.session.timeout.ms"
-    share, streams = "share", "streams"
-    lock = "group.share.{}.record.lock.duration.ms"
-    return (
-        _Limit(
-            HEARTBEAT_INTERVAL,
-            interval.format("consumer"),
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        ),
-        _Limit(
-            SESSION_TIMEOUT,
-            timeout.format("consumer"),
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        ),
-        _Limit("share.heartbeat.interval.ms", interval.format(share), 5000, 15_000),
-        _Limit("share.session.timeout.ms", timeout.format(share), 45_000, 60_000),
-        _Limit("share.record.lock.duration.ms", lock, 15_000, 60_000),
-        _Limit("streams.heartbeat.interval.ms", interval.format(streams), 5000, 15_000),
-        _Limit("streams.session.timeout.ms", timeout.format(streams), 45_000, 60_000),
-        _Limit("streams.num.standby.replicas", "group.streams.{}.standby.replicas", 0, 2),
-    )
-
-
-def _check_limits(values: Mapping[str, str], limits: Iterable[_Limit]) -> None:
-    for key, of_broker, low, high in limits:
+def _check_limits(values: Mapping[str, str], config: BrokerConfig) -> None:
+    """Check a group's settings, or raise INVALID_CONFIG. Source: GroupConfig.validateValues"""
+    shows_numbers = config.release >= LIMITS_AS_NUMBERS_SINCE
+    for kind in GROUP_LIMITS:
+        key = kind.format("").removeprefix("group.")
+        if key not in values:
+            continue
+        low, high = config.limits(kind)
         value = int(values[key])
+        if shows_numbers and not low <= value <= high:
+            _invalid(key, f"must be in the range {low} to {high} inclusive.")
         if value < low:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG, f"{key} must be greater than or equal to {of_broker.format('min')}"
-            )
+            _invalid(key, f"must be greater than or equal to {kind.format('min.')}")
         if value > high:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} must be less than or equal to {of_broker.format('max')}")
-    if int(values[SESSION_TIMEOUT]) <= int(values[HEARTBEAT_INTERVAL]):
-        # For share and streams groups the limits ensure this.
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+            _invalid(key, f"must be less than or equal to {kind.format('max.')}")
+    most = config.group_streams_max_standby_replicas
+    if int(values[STANDBY_REPLICAS]) > most:
+        _invalid(
+            STANDBY_REPLICAS,
+            f"must be less than or equal to {most if shows_numbers else 'group.streams.max.standby.replicas'}",
+        )
+    for of_type in ("consumer", "share", "streams"):
+        session, interval = f"{of_type}.session.timeout.ms", f"{of_type}.heartbeat.interval.ms"
+        if int(values[session]) <= int(values[interval]):
+            _invalid(session, f"must be greater than {interval}")
+
+
+def _invalid(key: str, title: str) -> NoReturn:
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} {title}")
 
 
 CLEANER_THREADS = "log.cleaner.threads"

@@ -166,16 +166,10 @@ zookeeper.metadata.migration.enable false
 """Keys that are not yet supported, each with the values that change nothing; Kafka's default comes first."""
 _SHARE_AND_STREAMS_GROUPS: Final = """
 group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
-group.share.dlq.manager.class.name group.share.enable group.share.max.assignment.interval.ms
-group.share.max.delivery.count.limit group.share.max.groups group.share.max.heartbeat.interval.ms
-group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-group.share.min.assignment.interval.ms
-group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
-group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.persister.class.name
-group.streams.acceptable.recovery.lag group.streams.assignor.offload.enable group.streams.assignors
-group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
-group.streams.max.standby.replicas group.streams.max.warmup.replicas group.streams.min.assignment.interval.ms
-group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.min.task.offset.interval.ms
+group.share.dlq.manager.class.name group.share.enable group.share.max.assignment.interval.ms group.share.max.groups
+group.share.min.assignment.interval.ms group.share.persister.class.name group.streams.acceptable.recovery.lag
+group.streams.assignor.offload.enable group.streams.assignors group.streams.max.assignment.interval.ms
+group.streams.max.warmup.replicas group.streams.min.assignment.interval.ms group.streams.min.task.offset.interval.ms
 group.streams.num.warmup.replicas group.streams.rack.aware.assignment.tags group.streams.task.offset.interval.ms
 group.streams.topology.description.plugin.class
 """

@@ -131,10 +131,12 @@ class ShareManager:
     def limits(self, group_id: str) -> ShareLimits:
         config = self._base.config
         lock_ms = self.setting(group_id, "share.record.lock.duration.ms", config.group_share_record_lock_duration_ms)
+        most, locks = config.group_share_delivery_count_limit, config.group_share_partition_max_record_locks
         return ShareLimits(
-            delivery_limit=config.group_share_delivery_count_limit,
-            max_record_locks=config.group_share_partition_max_record_locks,
+            delivery_limit=int(self.setting(group_id, "share.delivery.count.limit", most)),
+            max_record_locks=int(self.setting(group_id, "share.partition.max.record.locks", locks)),
             lock_us=int(lock_ms) * 1000,
+            may_renew=self.setting(group_id, "share.renew.acknowledge.enable", "true") == "true",
             has_dead_letters=self._has_dead_letters(group_id),
         )
 

@@ -16,7 +16,9 @@ JARS = Path(os.environ.get("KAFKA_TOOLS_LIB", ""), "streams")
 SETTINGS = (
     "offsets.topic.num.partitions=1",
     "transaction.state.log.num.partitions=4",
+    "group.streams.min.heartbeat.interval.ms=300",
     "group.streams.heartbeat.interval.ms=300",
+    "group.streams.min.session.timeout.ms=12000",
     "group.streams.session.timeout.ms=12000",
 )
 pytestmark = [

@@ -307,6 +307,36 @@ def test_a_key_of_the_other_kind_gets_its_name(of_topic: bool, key: str, kafkas:
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "title"),
+    [
+        (
+            "group.consumer.session.timeout.ms",
+            "44999",
+            "equal to group.consumer.min.session.timeout.ms, which is 45000",
+        ),
+        (
+            "group.share.record.lock.duration.ms",
+            "5000",
+            "equal to group.share.min.record.lock.duration.ms, which is 15000",
+        ),
+        (
+            "group.share.record.lock.duration.ms",
+            "60001",
+            "equal to group.share.max.record.lock.duration.ms, which is 60000",
+        ),
+        ("group.share.partition.max.record.locks", "4001", "group.share.max.partition.max.record.locks, which is 4000"),
+        ("group.share.max.share.sessions", "199", "equal to group.share.max.size"),
+        ("group.streams.heartbeat.interval.ms", "4999", "group.streams.min.heartbeat.interval.ms, which is 5000"),
+        ("group.streams.num.standby.replicas", "3", "equal to group.streams.max.standby.replicas"),
+    ],
+)
+def test_settings_of_groups_have_limits(key: str, value: str, title: str) -> None:
+    """A broker of Kafka does not start with them."""
+    (error,) = errors_of(file_of(head=with_properties({key: value})))
+    assert title in error.title
+
+
+@pytest.mark.parametrize(
     ("profile", "after_ms", "linger_ms"), [("kafka-4.1", 3_600_000, 5), ("kafka-3.9", 2**63 - 1, 0)]
 )
 def test_two_defaults_follow_the_release(profile: str, after_ms: int, linger_ms: int) -> None:

@@ -23,6 +23,7 @@ cluster:
   config:
     offsets.topic.num.partitions: 1
     share.coordinator.state.topic.num.partitions: 1
+    group.share.min.record.lock.duration.ms: 5000
     group.share.record.lock.duration.ms: 5000
 topics:
   t: {{partitions: {{0: [b1, b2, b3]}}, config: {{min.insync.replicas: 2}}}}

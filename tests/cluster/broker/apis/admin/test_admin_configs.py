@@ -150,12 +150,30 @@ def test_a_setting_that_a_group_cannot_have(world_of_groups):
         ("streams.num.standby.replicas", "3", "equal to group.streams.max.standby.replicas"),
         ("share.auto.offset.reset", "sometimes", "does not have the form"),
         ("session.timeout.ms", "45000", "Unknown group config name: session.timeout.ms"),
+        ("share.delivery.count.limit", "5", "Unknown group config name: share.delivery.count.limit"),
     ):
         configs = [{"name": key, "config_operation": SET, "value": value}]
         resource = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
         (answer,) = admin.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
         assert error(answer) is ErrorCode.INVALID_CONFIG and message in answer.error_message
     assert world.broker.cache.image.group_config == {}
+
+
+def test_limits_of_settings_are_shown_as_numbers_since_4_4(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-4.4"], group_share_min_record_lock_duration_ms="20000").start()
+    world.run(100)
+    admin = world.call("admin")
+    for key, value, message in (
+        ("share.record.lock.duration.ms", "19999", "must be in the range 20000 to 60000 inclusive."),
+        ("share.delivery.count.limit", "11", "must be in the range 2 to 10 inclusive."),
+        ("share.partition.max.record.locks", "4001", "must be in the range 100 to 4000 inclusive."),
+        ("streams.num.standby.replicas", "3", "must be less than or equal to 2"),
+    ):
+        configs = [{"name": key, "config_operation": SET, "value": value}]
+        resource = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
+        (answer,) = admin.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+        assert (error(answer), answer.error_message) == (ErrorCode.INVALID_CONFIG, f"{key} {message}")
+    assert change(admin, GROUP, "g", (SET, "share.delivery.count.limit", "10")) is ErrorCode.NONE
 
 
 def test_an_unknown_setting_of_a_group_can_be_taken_back(world_of_groups):
