@@ -80,7 +80,7 @@ class ClassicMembers:
     def _join(self, group: ConsumerGroup, given: JoinGroup) -> None:
         is_new = given.member_id == NO_MEMBER_ID
         member_id = as_kafka_spells(self._desk.new_uuid()) if is_new else given.member_id
-        self._configs.check_room(group, member_id)
+        self._configs.check_room(group, member_id, given.instance_id)
         if not group.supports(given.protocol_type, given.protocols):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if is_new and given.requires_member_id:

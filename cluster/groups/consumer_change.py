@@ -69,6 +69,10 @@ class Change:
         """
         self._records += records
 
+    def abandon(self) -> None:
+        """Undo the change, which is not written, because the request is refused."""
+        self.group.restore(self._kept)
+
     def take_back_with(self, undo: Callable[[int], None]) -> None:
         """Set a function that undoes further changes; it is called with now_us if the write fails."""
         self._undo = undo

@@ -14,16 +14,14 @@ from typing import Any
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, fenced, hear, named
-from cluster.groups.desk import Departure, GroupConfigs, GroupDesk
+from cluster.groups.desk import GroupConfigs, GroupDesk
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
 from cluster.groups.migration import Migration
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_member import JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerMember
-from cluster.groups.state.consumer_records import current_record
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.topic_pattern import described_by
-from replica.causes import LeaveCause
 from replica.errors import ErrorCode, KafkaError
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
@@ -102,7 +100,7 @@ class ConsumerMembership:
 
     def _member(self, change: Change, given: ConsumerHeartbeat, joins: bool) -> ConsumerMember:
         """Check the group's size and the member's epoch, and return the member as it was before the heartbeat."""
-        self._configs.check_room(change.group, given.member_id)
+        self._configs.check_room(change.group, given.member_id, given.instance_id)
         member_id = given.member_id
         if member_id == NO_MEMBER_ID:
             member_id = as_kafka_spells(self._desk.new_uuid())
@@ -119,17 +117,7 @@ class ConsumerMembership:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(given.group_id)} {what}.")
         change = Change(group)
         member = named(group, given.member_id, given.instance_id)
-        if given.member_epoch == LEAVES_FOR_A_WHILE:  # A static member, see _check.
-            since = dict.fromkeys(member.assigned, 0) if member.since else {}
-            gone = replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=(), since=since)
-            change.add(current_record(gone))
-        else:
-            self._steps.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
-
-        def answer(error: ErrorCode, now_us: int) -> None:
-            self._desk.answer(given.request, ConsumerHeartbeatResult(error, member.member_id, given.member_epoch))
-
-        change.write(self._desk, answer, given.now_us)
+        self._steps.leave(change, member, given)
 
 
 def _as_it_says(member: ConsumerMember, given: ConsumerHeartbeat) -> ConsumerMember:

@@ -77,7 +77,7 @@ class ConsumerSteps:
 
     @staticmethod
     def member(
-        change: Change, member_id: str, instance_id: str | None, *, may_join: bool, is_classic: bool
+        change: Change, member_id: str, instance_id: str | None, *, may_join: bool, is_classic: bool = False
     ) -> ConsumerMember:
         """Return the member as it was before the request, or a new one if it is unknown and may join.
 
@@ -86,19 +86,19 @@ class ConsumerSteps:
         Raises:
             KafkaError: if the member may not join and is unknown or fenced, or if its instance id is in use.
 
-        Source: getOrMaybeSubscribe*ConsumerGroupMember
+        Source: getOrMaybeSubscribe*ConsumerGroupMember, getOrMaybeCreate*StreamsGroupMember
         """
         group = change.group
         if instance_id is None:
             known = group.members.get(member_id)
             if known is None and not may_join:
                 raise unknown(group, member_id)
-            return ConsumerMember(member_id=member_id) if known is None else known
+            return group.MEMBER(member_id=member_id) if known is None else known
         if not may_join:
             return named(group, member_id, instance_id)
         before = group.static_member(instance_id)
         if before is None:
-            return group.members.get(member_id, ConsumerMember(member_id=member_id))
+            return group.members.get(member_id, group.MEMBER(member_id=member_id))
         if not is_classic and before.classic is None and before.epoch != LEAVES_FOR_A_WHILE:
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -121,7 +121,7 @@ class ConsumerSteps:
         Source: hasMemberSubscriptionChanged, hasPreferredServerAssignorChanged, maybeUpdateRegularExpressions,
         updateSubscriptionMetadata
         """
-        group, known = change.group, change.kept.members
+        group = change.group
         assignor = assignor_of(group)
         # Up to 4.2 a new group always leaves epoch 0, even if none of its topics exists yet.
         raised = group.epoch == 0
@@ -135,23 +135,46 @@ class ConsumerSteps:
             change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
         if group.has_topics_record:
             change.add(GroupTopicsRecord(None))
-        if after.member_id not in known:
-            of_instance = (one for one in known.values() if one.instance_id is not None)
-            replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
-            change.say(
-                GroupMemberJoined(
-                    *of_member(self._desk.node, group, after),
-                    generation=group.epoch,
-                    cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
-                    replaced=None if replaced is None else shown(replaced.member_id),
-                    replaced_client_id=None if replaced is None else shown(replaced.client_id),
-                    group_type=group.TYPE,
-                    api=api_name(CONSUMER_GROUP_HEARTBEAT if after.classic is None else JOIN_GROUP),
-                    topics=tuple(map(shown, after.topics)),
-                    pattern=shown(after.topic_regex) if after.topic_regex else None,
-                )
-            )
+        self.say_joined(change, after, CONSUMER_GROUP_HEARTBEAT if after.classic is None else JOIN_GROUP, after.topics)
         return raised
+
+    def say_joined(self, change: Change, member: ConsumerMember, api: int, topics: Sequence[str]) -> None:
+        """Emit an event if the member was not in the group before the change."""
+        group, known = change.group, change.kept.members
+        if member.member_id in known:
+            return
+        of_instance = (one for one in known.values() if one.instance_id is not None)
+        replaced = next((one for one in of_instance if one.instance_id == member.instance_id), None)
+        change.say(
+            GroupMemberJoined(
+                *of_member(self._desk.node, group, member),
+                generation=group.epoch,
+                cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
+                replaced=None if replaced is None else shown(replaced.member_id),
+                replaced_client_id=None if replaced is None else shown(replaced.client_id),
+                group_type=group.TYPE,
+                api=api_name(api),
+                topics=tuple(map(shown, topics)),
+                pattern=shown(member.topic_regex) if member.topic_regex else None,
+            )
+        )
+
+    def leave(self, change: Change, member: ConsumerMember, given: MemberHeartbeat) -> None:
+        """Remove a member, unless it is a static one that leaves for a while, and answer its heartbeat.
+
+        Source: consumerGroupLeave, streamsGroupLeave
+        """
+        if given.member_epoch == LEAVES_FOR_A_WHILE:
+            since = dict.fromkeys(member.assigned, 0) if member.since else {}
+            gone = replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=(), since=since)
+            change.add(current_record(gone))
+        else:
+            self.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            self._desk.answer(given.request, ConsumerHeartbeatResult(error, member.member_id, given.member_epoch))
+
+        change.write(self._desk, answer, given.now_us)
 
     # ------------------------------------------------------------------------------------------------------ assignment
 

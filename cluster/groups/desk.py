@@ -69,6 +69,8 @@ class GroupSettings:
         empty_is_assigned: True since 4.4, where the first member of an emptied group gets partitions without waiting
             for the minimum interval between assignments.
         assignor_raises_epoch: True since 4.4, where a change of the preferred assignor raises the group epoch.
+        has_static_streams: True since 4.4, where streams groups have static members, and a static member may return to
+            a full group.
     """
 
     min_session_timeout_ms: int = 6000
@@ -103,6 +105,7 @@ class GroupSettings:
     first_epoch: int = 0
     empty_is_assigned: bool = False
     assignor_raises_epoch: bool = False
+    has_static_streams: bool = False
 
 
 WRITE_ERRORS = {
@@ -192,6 +195,7 @@ class GroupConfigs:
     def __init__(self, cache: MetadataCache, settings: GroupSettings) -> None:
         self._cache = cache
         self._standbys = settings.streams_num_standby_replicas
+        self._static_may_return = settings.has_static_streams
         self._sessions = {
             CONSUMER: (SESSION_TIMEOUT, settings.consumer_session_timeout_ms),
             SHARE: (SHARE_SESSION_TIMEOUT, settings.share_session_timeout_ms),
@@ -216,10 +220,11 @@ class GroupConfigs:
         """Return a group's heartbeat interval. Source: GroupMetadataManager.*GroupHeartbeatIntervalMs"""
         return self._of(group, *self._intervals[group.TYPE]).value
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None = None) -> None:
         """Raise GROUP_MAX_SIZE_REACHED if a member would be new in a full group. Source: throwIfConsumerGroupIsFull"""
         limit = self._max_sizes[group.TYPE]
-        if len(group.members) >= limit and member_id not in group.members:
+        returns = self._static_may_return and instance_id is not None and group.static_member(instance_id) is not None
+        if len(group.members) >= limit and member_id not in group.members and not returns:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The {group.TYPE} group has reached its maximum capacity of {limit} members.",

@@ -53,7 +53,7 @@ SAME_EPOCH_SINCE = KafkaRelease(4, 2)
 FIRST_EPOCH_SINCE = KafkaRelease(4, 3)
 """The first release whose new groups have epoch 1; their first member gets epoch 2."""
 ASSIGNED_ANEW_SINCE = KafkaRelease(4, 4)
-"""The first release with GroupSettings.empty_is_assigned and GroupSettings.assignor_raises_epoch."""
+"""The first release with `empty_is_assigned`, `assignor_raises_epoch` and `has_static_streams` of GroupSettings."""
 
 
 def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
@@ -92,6 +92,7 @@ def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
         first_epoch=FIRST_EPOCH if rules.release >= FIRST_EPOCH_SINCE else 0,
         empty_is_assigned=rules.release >= ASSIGNED_ANEW_SINCE,
         assignor_raises_epoch=rules.release >= ASSIGNED_ANEW_SINCE,
+        has_static_streams=rules.release >= ASSIGNED_ANEW_SINCE,
     )
 
 

@@ -4,8 +4,7 @@ A heartbeat is handled in five steps: the member is created or changed; the firs
 the topics of the topology are looked up, and missing internal topics are created; for a new group epoch, the target
 assignment is computed; the member moves one step towards its target.
 
-Simplified: there are no static members, which came with 4.4, and responses lack the endpoints of other members (for
-interactive queries).
+Static members came with 4.4. Simplified: responses lack the endpoints of other members (for interactive queries).
 Source: GroupMetadataManager.streamsGroupHeartbeat
 """
 
@@ -13,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_membership import NOT_SAID_MS, check_epoch
-from cluster.groups.consumer_steps import ConsumerSteps, hear, note_emptied, remove, unknown
-from cluster.groups.desk import Departure, left, of_member
+from cluster.groups.consumer_steps import ConsumerSteps, hear, named, note_emptied, remove
+from cluster.groups.desk import Departure, left
 from cluster.groups.inputs import ConsumerHeartbeatResult, CreateTopics, StreamsHeartbeat
 from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember
 from cluster.groups.state.consumer_records import (
@@ -43,10 +43,8 @@ from cluster.groups.state.topology import (
     subtopologies,
 )
 from cluster.protocol.entities import Entity
-from cluster.protocol.versions import STREAMS_GROUP_HEARTBEAT, api_name
-from replica.causes import JoinCause, LeaveCause
+from cluster.protocol.versions import STREAMS_GROUP_HEARTBEAT
 from replica.errors import ErrorCode, KafkaError
-from replica.trace.events import GroupMemberJoined
 from replica.wording import shown
 
 STICKY = "sticky"
@@ -58,28 +56,31 @@ class StreamsMembership(ConsumerSteps):
 
     def heartbeat(self, given: StreamsHeartbeat) -> None:
         """Handle a heartbeat, and answer it when all in-sync replicas have its changes."""
-        hear(self._index, self._desk, given, _check, self._stay, self._leave)
+        check = partial(_check, has_static=self._desk.settings.has_static_streams)
+        hear(self._index, self._desk, given, check, self._stay, self._leave)
 
     def _stay(self, given: StreamsHeartbeat) -> None:
         joins = given.member_epoch == JOINS
         change, group = self._change_of(given.group_id, may_begin=joins)
-        self._configs.check_room(group, given.member_id)
-        known = group.members.get(given.member_id)
-        if known is None and not joins:
-            raise unknown(group, given.member_id)
-        before = known or StreamsMember(member_id=given.member_id)
+        self._configs.check_room(group, given.member_id, given.instance_id)
+        before = self.member(change, given.member_id, given.instance_id, may_join=joins)
+        assert isinstance(before, StreamsMember), "the group is not a streams group"
         owned = _owned(given)
         if not joins:
             check_epoch(before, given.member_epoch, owned, group.TYPE)
-        topology = _topology(group, given)
-        configured = configure(topology, self._topics.partitions_of)
-        _check_tasks(configured, owned or ())
+        try:
+            topology = _topology(group, given)
+            configured = configure(topology, self._topics.partitions_of)
+            _check_tasks(configured, owned or ())
+        except KafkaError:
+            change.abandon()  # The former id of a static member may already be replaced.
+            raise
         # All checks are done; the group changes from here on.
         classic = self._index.groups.get(group.group_id)
         if classic is not None:
             self._migration.take_over(change, classic)
         self._index.consumer_groups[group.group_id] = group
-        is_first = not group.members
+        is_first = not change.kept.members
         self._subscribe(change, group, before, given, topology, configured)
         statuses = _statuses(group, group.members[before.member_id], topology)
         settings = self._desk.settings
@@ -154,25 +155,16 @@ class StreamsMembership(ConsumerSteps):
         after = _as_it_says(before, given)
         if is_new or after != before:
             change.add(MemberRecord(after.member_id, after))
+        raised = is_new or (_place(after) != _place(before) if given.instance_id is not None else after != before)
         if group.topology is None:
             change.add(TopologyRecord(topology))
         metadata_hash = self._topics.hash_of(required_topics(topology))
         validated = int(topology.epoch) if configured.status is None else NOT_VALIDATED
         configs = (("num.standby.replicas", str(self._configs.standby_replicas(group))),)
         now, then = (metadata_hash, validated, configs), (group.metadata_hash, group.validated_epoch, group.configs)
-        if is_new or after != before or now != then:
+        if raised or now != then:
             change.add(StreamsEpochRecord(group.epoch + 1, *now))
-        if is_new:
-            change.say(
-                GroupMemberJoined(
-                    *of_member(self._desk.node, group, after),
-                    generation=group.epoch,
-                    cause=JoinCause.NEW,
-                    group_type=group.TYPE,
-                    api=api_name(STREAMS_GROUP_HEARTBEAT),
-                    topics=tuple(map(shown, group.subscribed)),
-                )
-            )
+        self.say_joined(change, after, STREAMS_GROUP_HEARTBEAT, group.subscribed)
 
     # ------------------------------------------------------------------------------------------------------ assignment
 
@@ -203,17 +195,10 @@ class StreamsMembership(ConsumerSteps):
     def _leave(self, given: StreamsHeartbeat) -> None:
         """Handle a heartbeat by which a member leaves. Source: streamsGroupLeave"""
         change, group = self._change_of(given.group_id, may_begin=False)
-        member = group.members.get(given.member_id)
-        if member is None:
-            raise unknown(group, given.member_id)
+        member = named(group, given.member_id, given.instance_id)
         if given.shuts_down and group.shutdown_by is None:
             group.shutdown_by = member.member_id
-        self.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
-
-        def answer(error: ErrorCode, now_us: int) -> None:
-            self._desk.answer(given.request, ConsumerHeartbeatResult(error, given.member_id, given.member_epoch))
-
-        change.write(self._desk, answer, given.now_us)
+        self.leave(change, member, given)
 
     def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
         """Remove these members and raise the group epoch. Source: streamsGroupFenceMember"""
@@ -253,17 +238,24 @@ def _statuses(group: StreamsGroup, member: StreamsMember, topology: Entity) -> l
 def _as_it_says(member: StreamsMember, given: StreamsHeartbeat) -> StreamsMember:
     """Return the member with the fields of a heartbeat; fields that the heartbeat leaves out stay as they are."""
     timeout_ms = given.rebalance_timeout_ms
+    keeps_endpoint = given.user_endpoint is None and given.member_epoch != JOINS
     return replace(
         member,
+        instance_id=member.instance_id if given.instance_id is None else given.instance_id,
         rack_id=member.rack_id if given.rack_id is None else given.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
         topology_epoch=member.topology_epoch if given.topology is None else int(given.topology.epoch),
         process_id=member.process_id if given.process_id is None else given.process_id,
-        user_endpoint=member.user_endpoint if given.user_endpoint is None else given.user_endpoint,
+        user_endpoint=member.user_endpoint if keeps_endpoint else given.user_endpoint,
         client_tags=member.client_tags if given.client_tags is None else given.client_tags,
         client_id=given.client_id,
         client_host=given.client_host,
     )
+
+
+def _place(member: StreamsMember) -> tuple[object, ...]:
+    """Return the fields of a static member that concern the assignment. Source: hasEpochRelevantMemberConfigChanged"""
+    return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
 
 
 def _owned(given: StreamsHeartbeat) -> Tasks | None:
@@ -285,14 +277,14 @@ def _check_tasks(configured: Configured, owned: Tasks) -> None:
             )
 
 
-def _check(given: StreamsHeartbeat) -> None:
+def _check(given: StreamsHeartbeat, *, has_static: bool) -> None:
     """Raise a KafkaError if a field of a heartbeat is invalid. Source: throwIfStreamsGroupHeartbeatRequestIsInvalid"""
     wrong = ""
     parts = () if given.topology is None else given.topology.subtopologies
     active, standby, warmup = given.owned
-    if given.instance_id is not None:
+    if given.instance_id is not None and not has_static:
         wrong = "Static membership is not yet supported."
-    elif warmup:
+    elif warmup and not has_static:
         wrong = "WarmupTasks are not supported yet."
     elif any(one.source_topic_regex for one in parts):
         wrong = "Regular expressions for source topics are not supported yet."
@@ -300,15 +292,18 @@ def _check(given: StreamsHeartbeat) -> None:
         wrong = "MemberId can't be empty."
     elif not given.group_id.strip():
         wrong = "GroupId can't be empty."
+    elif given.instance_id is not None and not given.instance_id.strip():
+        wrong = "InstanceId can't be empty."
     elif given.rack_id is not None and not given.rack_id.strip():
         wrong = "RackId can't be empty."
     elif given.member_epoch == JOINS and given.rebalance_timeout_ms == NOT_SAID_MS:
         wrong = "RebalanceTimeoutMs must be provided in first request."
-    elif given.member_epoch == JOINS and (active or standby):
-        wrong = f"{'ActiveTasks' if active else 'StandbyTasks'} must be empty when (re-)joining."
+    elif given.member_epoch == JOINS and (active or standby or warmup):
+        kind = "ActiveTasks" if active else "StandbyTasks" if standby else "WarmupTasks"
+        wrong = f"{kind} must be empty when (re-)joining."
     elif given.member_epoch == JOINS and given.topology is None:
         wrong = "Topology must be non-null when (re-)joining."
-    elif given.member_epoch == LEAVES_FOR_A_WHILE:
+    elif given.member_epoch == LEAVES_FOR_A_WHILE and given.instance_id is None:
         wrong = "InstanceId can't be null."
     elif given.member_epoch < LEAVES_FOR_A_WHILE:
         wrong = f"MemberEpoch is {given.member_epoch}, but must be greater than or equal to -2."

@@ -436,6 +436,7 @@ class CoordinatorWorld:
         standby: tuple[str, ...] = (),
         stops: str = "",
         group: str = "g",
+        instance: str | None = None,
     ) -> list[str]:
         """A heartbeat of KIP-1071, of a member of one process unless said. shape: what the application does
 
@@ -450,7 +451,7 @@ class CoordinatorWorld:
             group_id=group,
             member_id=member,
             member_epoch=epoch,
-            instance_id=None,
+            instance_id=instance,
             rack_id=None,
             client_id=f"client-{member}",
             client_host="/host",

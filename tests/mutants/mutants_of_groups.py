@@ -407,9 +407,9 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "static-members-go-for-a-while-only",
         "A static member may leave for good",
-        HEARTBEATS,
-        "        if given.member_epoch == LEAVES_FOR_A_WHILE:  # A",
-        "        if given.instance_id is not None:  # A",
+        STEPS,
+        "        if given.member_epoch == LEAVES_FOR_A_WHILE:\n",
+        "        if member.instance_id is not None:\n",
         OF_CONSUMERS + "test_a_static_member_leaves_for_good_or_for_a_while",
     ),
     mutant(
@@ -1680,7 +1680,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "consumer-groups-have-no-size",
         "A group takes no more than group.consumer.max.size members",
         "cluster.groups.desk",
-        "        if len(group.members) >= limit and member_id not in group.members:\n",
+        "        if len(group.members) >= limit and member_id not in group.members and not returns:\n",
         "        if False:\n",
         "test tests/cluster/groups/test_consumer_groups.py::"
         "test_a_full_group_takes_no_new_member_and_keeps_whom_it_has",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutant import Mutant, mutant
 
+MEMBERSHIP = "cluster.groups.streams_membership"
 GROUP = "cluster.groups.state.streams_group"
 OF_GROUPS = "test tests/cluster/groups/test_streams_groups.py::"
 
@@ -14,7 +15,7 @@ OF_STREAMS: tuple[Mutant, ...] = (
         GROUP,
         "(is_near or one.kind == task.kind == ACTIVE)",
         "is_near",
-        OF_GROUPS + "test_a_task_is_with_one_member_and_on_a_process_once[0]",
+        OF_GROUPS + "test_a_task_is_with_one_member_and_on_a_process_once[0-dynamic]",
     ),
     mutant(
         "process-has-a-task-twice",
@@ -22,12 +23,36 @@ OF_STREAMS: tuple[Mutant, ...] = (
         GROUP,
         "(is_near or one.kind == task.kind == ACTIVE)",
         "one.kind == task.kind == ACTIVE",
-        OF_GROUPS + "test_a_task_is_with_one_member_and_on_a_process_once[1]",
+        OF_GROUPS + "test_a_task_is_with_one_member_and_on_a_process_once[1-dynamic]",
+    ),
+    mutant(
+        "static-return-rebalances",
+        "A static member of a streams group that returns to its process causes no rebalance",
+        MEMBERSHIP,
+        "_place(after) != _place(before) if given.instance_id is not None else after != before",
+        "after != before",
+        OF_GROUPS + "test_a_static_member_returns_to_its_tasks_without_a_rebalance",
+    ),
+    mutant(
+        "refused-member-replaces",
+        "A static member whose heartbeat is refused does not take the place of the former one",
+        MEMBERSHIP,
+        "            change.abandon()  # The former id of a static member may already be replaced.\n",
+        "",
+        OF_GROUPS + "test_a_refused_static_member_leaves_the_group_as_it_was",
+    ),
+    mutant(
+        "full-group-keeps-out-its-own",
+        "Since 4.4 a static member may return to a full group",
+        "cluster.groups.desk",
+        "self._static_may_return and instance_id is not None",
+        "False and instance_id is not None",
+        OF_GROUPS + "test_a_full_group_lets_a_static_member_return",
     ),
     mutant(
         "unwritten-topology-stays",
         "A topology that could not be written is taken back",
-        "cluster.groups.streams_membership",
+        MEMBERSHIP,
         "        change.take_back_with(take_back)\n",
         "",
         OF_GROUPS + "test_a_failed_write_takes_back_the_topology_too",

@@ -44,10 +44,13 @@ NO_DELAY: dict[str, Any] = {"streams_initial_rebalance_delay_ms": 0, "streams_se
 
 
 class Client:
-    """A member: it has the tasks that it was given, and gives up what it is to give up."""
+    """A member: it has the tasks that it was given, and gives up what it is to give up.
 
-    def __init__(self, world: CoordinatorWorld, name: str, process: str) -> None:
-        self.world, self.name, self.process, self.lives = world, name, process, 0
+    A static one has an instance.
+    """
+
+    def __init__(self, world: CoordinatorWorld, name: str, process: str, instance: str | None = None) -> None:
+        self.world, self.name, self.process, self.instance, self.lives = world, name, process, instance, 0
         self.epoch, self.has, self.is_in = 0, frozenset[StreamsTask](), False
 
     @property
@@ -58,7 +61,13 @@ class Client:
         active = tuple(f"{one.subtopology}_{one.partition}" for one in self.has if one.kind == ACTIVE)
         standby = tuple(f"{one.subtopology}_{one.partition}" for one in self.has if one.kind == STANDBY)
         self.world.stream(
-            self.member_id, self.epoch, shape="store", process=self.process, owned=active, standby=standby
+            self.member_id,
+            self.epoch,
+            shape="store",
+            process=self.process,
+            owned=active,
+            standby=standby,
+            instance=self.instance,
         )
         result = self.world.answers[len(self.world.requests)]
         assert isinstance(result, ConsumerHeartbeatResult)
@@ -66,6 +75,8 @@ class Client:
             self.epoch, self.is_in = result.member_epoch, True
             if result.assigned is not None:
                 self.has = frozenset(result.assigned)
+        elif result.error is ErrorCode.UNRELEASED_INSTANCE_ID:
+            assert self.instance is not None and not self.is_in
         else:
             assert result.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
             self.begin_anew()
@@ -76,17 +87,20 @@ class Client:
 
     def leave(self) -> None:
         if self.is_in:
-            self.world.stream(self.member_id, -1)
+            self.world.stream(self.member_id, -1 if self.instance is None else -2, instance=self.instance)
         self.begin_anew()
 
 
+@pytest.mark.parametrize("instances", [{}, {1: "i1", 2: "i2"}], ids=["dynamic", "static"])
 @pytest.mark.parametrize("standbys", [0, 1])
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["beat"] * 6 + ["leave", "vanish", "move", "wait"]))))
 @settings(max_examples=examples(100))
-def test_a_task_is_with_one_member_and_on_a_process_once(standbys: int, steps: list[tuple[int, str]]) -> None:
-    world = CoordinatorWorld(**NO_DELAY, streams_num_standby_replicas=standbys)
+def test_a_task_is_with_one_member_and_on_a_process_once(
+    standbys: int, instances: dict[int, str], steps: list[tuple[int, str]]
+) -> None:
+    world = CoordinatorWorld(**NO_DELAY, streams_num_standby_replicas=standbys, has_static_streams=True)
     world.make_topic("counts", 3)
-    clients = [Client(world, f"m{number}", f"p{number // 2}") for number in range(4)]
+    clients = [Client(world, f"m{number}", f"p{number // 2}", instances.get(number)) for number in range(4)]
     for number, what in steps:
         match what:
             case "beat":
@@ -311,6 +325,72 @@ def test_a_record_is_read_as_it_was_written(record: Any) -> None:
     key, value = encode("g", record)
     version, group_id, whose = read_consumer_key(key)
     assert (group_id, read_streams_record(version, whose, value)) == ("g", record)
+
+
+STATIC: dict[str, Any] = {**NO_DELAY, "has_static_streams": True}
+
+
+def epochs_of(world: CoordinatorWorld) -> tuple[int, dict[str, int]]:
+    group = world.coordinator.index.consumer_groups["g"]
+    return group.epoch, {member_id: member.epoch for member_id, member in group.members.items()}
+
+
+def test_a_static_member_returns_to_its_tasks_without_a_rebalance() -> None:
+    world = CoordinatorWorld(**STATIC)
+    world.stream("m1", 0, process="p1", instance="i1")
+    world.stream("m2", 0, process="p2", instance="i2")
+    world.stream("m1", 1, owned=("0_0", "0_1", "0_2"), instance="i1")
+    epoch, _ = epochs_of(world)
+    before = dict(world.coordinator.index.consumer_groups["g"].targets)
+    assert "m9 beat <- UNRELEASED_INSTANCE_ID" in world.stream("m9", 0, process="p1", instance="i1")[-1]
+    world.stream("m1", -2, instance="i1")
+    assert epochs_of(world) == (epoch, {"m1": -2, "m2": epoch})
+    world.stream("m9", 0, process="p1", instance="i1")
+    assert epochs_of(world) == (epoch, {"m2": epoch, "m9": epoch})
+    assert world.coordinator.index.consumer_groups["g"].targets == {"m9": before["m1"], "m2": before["m2"]}
+    assert "FENCED_INSTANCE_ID" in world.stream("m1", epoch, instance="i1")[-1]
+    assert "UNKNOWN_MEMBER_ID" in world.stream("m9", epoch, instance="i3")[-1]
+
+
+def test_a_static_member_in_another_process_is_a_rebalance() -> None:
+    world = CoordinatorWorld(**STATIC)
+    world.stream("m1", 0, process="p1", instance="i1")
+    epoch, _ = epochs_of(world)
+    world.stream("m1", -2, instance="i1")
+    world.stream("m9", 0, process="p2", instance="i1")
+    assert epochs_of(world) == (epoch + 1, {"m9": epoch + 1})
+    world.stream("m9", -1, instance="i1")
+    assert epochs_of(world) == (epoch + 2, {})
+
+
+def test_a_static_member_that_left_for_a_while_is_removed_when_its_session_ends() -> None:
+    world = CoordinatorWorld(**STATIC)
+    world.stream("m1", 0, instance="i1")
+    world.stream("m1", -2, instance="i1")
+    world.at(world.now_us + 11 * SECOND)
+    assert epochs_of(world)[1] == {}
+
+
+def test_a_refused_static_member_leaves_the_group_as_it_was() -> None:
+    world = CoordinatorWorld(**STATIC)
+    world.stream("m1", 0, process="p1", instance="i1")
+    world.stream("m1", -2, instance="i1")
+    before = epochs_of(world)
+    assert "INVALID_REQUEST" in world.stream("m9", 0, shape="store", process="p1", instance="i1")[-1]
+    assert epochs_of(world) == before
+
+
+def test_a_full_group_lets_a_static_member_return() -> None:
+    world = CoordinatorWorld(**STATIC, streams_max_size=1)
+    world.stream("m1", 0, process="p1", instance="i1")
+    world.stream("m1", -2, instance="i1")
+    assert "GROUP_MAX_SIZE_REACHED" in world.stream("m8", 0, process="p1", instance="i8")[-1]
+    world.stream("m9", 0, process="p1", instance="i1")
+    assert list(epochs_of(world)[1]) == ["m9"]
+
+
+def test_before_4_4_there_are_no_static_members() -> None:
+    assert "INVALID_REQUEST" in CoordinatorWorld(**NO_DELAY).stream("m1", 0, instance="i1")[-1]
 
 
 def test_a_failed_write_takes_back_the_topology_too() -> None:
