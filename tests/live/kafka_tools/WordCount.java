@@ -24,7 +24,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * java -cp JARS WordCount.java BOOTSTRAP: two instances of an application count the words of `lines` into `counts`, with
+ * java -cp JARS WordCount.java BOOTSTRAP: two static members of an application count the words of `lines` into `counts`, with
  * group.protocol=streams and exactly once. Of 90 lines, 30 are sent, then it says so; the others follow slowly.
  */
 class WordCount {
@@ -96,7 +96,7 @@ class WordCount {
         return group(admin).groupState().toString();
     }
 
-    /** The group once it is stable with so many members: how many tasks they have, and what is its type. */
+    /** The group once it is stable with so many members: who they are, how many tasks they have, and what is its type. */
     static String described(Admin admin, int members) throws Exception {
         Condition isStable = () -> state(admin).equals("Stable") && group(admin).members().size() == members;
         await(isStable, "not stable: " + group(admin));
@@ -104,7 +104,8 @@ class WordCount {
             .mapToInt(one -> one.partitions().size()).sum()).toList();
         String type = admin.listGroups().all().get().stream().filter(group -> group.groupId().equals(GROUP))
             .map(group -> group.type().get().toString()).collect(Collectors.joining());
-        return type + " group of " + members + ", tasks " + tasks;
+        List<String> names = group(admin).members().stream().map(member -> member.instanceId().get()).sorted().toList();
+        return type + " group of " + names + ", tasks " + tasks;
     }
 
     static long sum(Map<String, Long> counts) {
@@ -126,6 +127,7 @@ class WordCount {
         Properties settings = common();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, GROUP);
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
+        settings.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "instance-" + number);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 3);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 500);

@@ -45,11 +45,11 @@ def test_a_word_count_is_right_though_its_coordinator_is_killed(tmp_path: Path) 
                     fault(tmp_path, "start", killed.split()[1])
         served.stop()
     assert said == [
-        "Streams group of 2, tasks [3, 3]",
+        "Streams group of [instance-1-1, instance-2-1], tasks [3, 3]",
         "counted 90 words of 30 lines",
         "all counts are right: {acks=90, broker=72, epoch=54, leader=36, log=18}",
-        "Streams group of 2, tasks [3, 3]",
-        "Streams group of 1, tasks [6]",
+        "Streams group of [instance-1-1, instance-2-1], tasks [3, 3]",
+        "Streams group of [instance-2-1], tasks [6]",
         "deleted",
     ]
     expect_nothing_broken(served.summary)
