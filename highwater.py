@@ -127,10 +127,10 @@ def _call(*words: str, timeout: float, codes: Sequence[int] = (_HELD,)) -> str:
     return done.stdout
 
 
-def _options(**given: object) -> list[str]:
+def _options(**text: object) -> list[str]:
     """Return keyword arguments as command-line options, without those that are None or False."""
     words: list[str] = []
-    for name, value in given.items():
+    for name, value in text.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
             words.append(option)
@@ -957,10 +957,10 @@ def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], 
     Raises:
         HighwaterError: if a marker has an unknown argument, or `fail_on` an unknown kind.
     """
-    given: dict[str, Any] = {name: request.config.getini(f"highwater_{name}") for name in _INI}
-    topics = (text.split(":") for text in given["topics"] or ())
-    given["topics"] = {name: tuple(sizes) or 1 for name, *sizes in topics}
-    given["config"] = {name: value for name, _, value in (text.partition("=") for text in given["config"] or ())}
+    values: dict[str, Any] = {name: request.config.getini(f"highwater_{name}") for name in _INI}
+    topics = (text.split(":") for text in values["topics"] or ())
+    values["topics"] = {name: tuple(sizes) or 1 for name, *sizes in topics}
+    values["config"] = {name: value for name, _, value in (text.partition("=") for text in values["config"] or ())}
     for marker in reversed(list(request.node.iter_markers("highwater"))):
         unknown = [*map(repr, marker.args), *(f"`{name}`" for name in marker.kwargs if name not in _ARGUMENTS)]
         if unknown:
@@ -968,14 +968,14 @@ def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], 
                 f"the marker `highwater` does not accept {', '.join(unknown)}; it accepts {'=, '.join(_ARGUMENTS)}="
             )
         if "scenario" in marker.kwargs:
-            given |= dict.fromkeys(("brokers", "topics", "era"))
-            given["fail_on"] = given["fail_on"] or ()
+            values |= dict.fromkeys(("brokers", "topics", "era"))
+            values["fail_on"] = values["fail_on"] or ()
         config = marker.kwargs.get("config", {})
         if isinstance(config, Mapping):
-            config = {**given["config"], **config}
-        given |= {**marker.kwargs, "config": config}
-    fail_on = _checked_kinds(given.pop("fail_on"))
-    return {name: value for name, value in given.items() if value not in (None, "", {})}, fail_on
+            config = {**values["config"], **config}
+        values |= {**marker.kwargs, "config": config}
+    fail_on = _checked_kinds(values.pop("fail_on"))
+    return {name: value for name, value in values.items() if value not in (None, "", {})}, fail_on
 
 
 def _checked_kinds(fail_on: str | Sequence[str] | None) -> Sequence[str] | None:
@@ -1185,8 +1185,8 @@ def _scenario_file_class() -> Any:
     class ScenarioItem(pytest.Item):
         """One variant of a scenario. The test passes if all expectations of the file hold."""
 
-        def __init__(self, *, line: int, **given: Any) -> None:
-            super().__init__(**given)
+        def __init__(self, *, line: int, **value: Any) -> None:
+            super().__init__(**value)
             self._line = line
 
         def runtest(self) -> None:

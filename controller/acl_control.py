@@ -20,19 +20,19 @@ class AclControl:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def create(self, given: CreateAcl) -> None:
+    def create(self, event: CreateAcl) -> None:
         """Add a rule. If it exists already, nothing changes, and the reply has no error."""
-        refusal = _refusal(given.acl)
-        if not refusal and given.acl not in self._journal.image.acls:
+        refusal = _refusal(event.acl)
+        if not refusal and event.acl not in self._journal.image.acls:
             # Simplified: Kafka's id is random. This id is unique, too, since an offset is used once.
             acl_id = uuid5(NAMESPACE_OID, f"acl/{self._journal.next_offset}")
-            self._journal.append(record_of(acl_id, given.acl))
+            self._journal.append(record_of(acl_id, event.acl))
         error = ErrorCode.INVALID_REQUEST if refusal else ErrorCode.NONE
         self._journal.reply(PlainReply(error=error, message=refusal))
 
-    def delete(self, given: DeleteAcls) -> None:
+    def delete(self, event: DeleteAcls) -> None:
         acls = self._journal.image.acls
-        deleted = tuple(tuple(acl for acl in acls if wanted.matches(acl)) for wanted in given.filters)
+        deleted = tuple(tuple(acl for acl in acls if wanted.matches(acl)) for wanted in event.filters)
         for acl in dict.fromkeys(acl for found in deleted for acl in found):
             self._journal.append(RemoveAccessControlEntryRecord(id=acls.id_of(acl)))
         self._journal.reply(DeleteAclsReply(deleted=deleted))

@@ -51,81 +51,81 @@ class BrokerControl:
 
     # ------------------------------------------------------------------------------------------------ registration
 
-    def register(self, given: RegisterBroker) -> None:
-        existing = self._image.brokers.get(given.broker_id)
-        if existing is not None and existing.incarnation_id == given.incarnation_id:
-            self._register(given, existing)
+    def register(self, event: RegisterBroker) -> None:
+        existing = self._image.brokers.get(event.broker_id)
+        if existing is not None and existing.incarnation_id == event.incarnation_id:
+            self._register(event, existing)
             return
-        if existing is not None and self.sessions.is_valid(given.broker_id, given.now_us):
-            heard = f"{self._silent_us(given.broker_id, given.now_us) / 1_000_000:.1f} s ago"
-            message = f"an earlier incarnation of {self._names(given.broker_id)} sent a heartbeat {heard}"
+        if existing is not None and self.sessions.is_valid(event.broker_id, event.now_us):
+            heard = f"{self._silent_us(event.broker_id, event.now_us) / 1_000_000:.1f} s ago"
+            message = f"an earlier incarnation of {self._names(event.broker_id)} sent a heartbeat {heard}"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
         returns_unfenced = existing is not None and not existing.fenced
         if existing is not None and returns_unfenced and self.sessions.looks_periodically:
-            self._fence(existing, FencingCause.NO_HEARTBEAT, self._silent_us(given.broker_id, given.now_us))
+            self._fence(existing, FencingCause.NO_HEARTBEAT, self._silent_us(event.broker_id, event.now_us))
             returns_unfenced = False
         if not returns_unfenced or self._partitions.has_elr:
-            self._leave_partitions(given, existing)
+            self._leave_partitions(event, existing)
         # Otherwise it keeps its ISRs and leaderships: up to 3.9 handleBrokerUncleanShutdown does nothing without ELR.
-        self._register(given, None, existing)
+        self._register(event, None, existing)
 
-    def _leave_partitions(self, given: RegisterBroker, existing: BrokerRegistration | None) -> None:
+    def _leave_partitions(self, event: RegisterBroker, existing: BrokerRegistration | None) -> None:
         """Remove a registering broker from the ISRs and leaderships of its earlier incarnation.
 
         Source: ReplicationControlManager.handleBrokerShutdown
         """
-        if not self._partitions.has_elr or (existing is not None and _was_clean(given, existing)):
+        if not self._partitions.has_elr or (existing is not None and _was_clean(event, existing)):
             # When it was fenced, it left every ISR, except (without ELR) those of which it was the only member.
-            occasion = Occasion(OccasionKind.REGISTERED, (given.broker_id,))
-            self._partitions.remove_broker(given.broker_id, occasion, None)
+            occasion = Occasion(OccasionKind.REGISTERED, (event.broker_id,))
+            self._partitions.remove_broker(event.broker_id, occasion, None)
         else:
-            has_none = existing is None or given.previous_broker_epoch == NO_BROKER_EPOCH
+            has_none = existing is None or event.previous_broker_epoch == NO_BROKER_EPOCH
             kind = OccasionKind.NO_CLEAN_SHUTDOWN_FILE if has_none else OccasionKind.OTHER_CLEAN_SHUTDOWN_FILE
-            self._partitions.strike_out(given.broker_id, Occasion(kind, (given.broker_id,)))
+            self._partitions.strike_out(event.broker_id, Occasion(kind, (event.broker_id,)))
 
     def _register(
-        self, given: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
+        self, event: RegisterBroker, amended: BrokerRegistration | None, replaced: BrokerRegistration | None = None
     ) -> None:
         broker_epoch = self._journal.next_offset if amended is None else amended.broker_epoch
         fenced = amended is None or amended.fenced
         self._journal.append(
             RegisterBrokerRecord(
-                broker_id=given.broker_id,
-                incarnation_id=given.incarnation_id,
+                broker_id=event.broker_id,
+                incarnation_id=event.incarnation_id,
                 broker_epoch=broker_epoch,
-                rack=given.rack,
-                host=given.host,
-                port=given.port,
+                rack=event.rack,
+                host=event.host,
+                port=event.port,
                 fenced=fenced,
                 in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
-                log_dirs=given.log_dirs,
-                endpoints=given.endpoints,
+                log_dirs=event.log_dirs,
+                endpoints=event.endpoints,
             )
         )
-        self.sessions.open(given.broker_id, broker_epoch, fenced, given.now_us)
+        self.sessions.open(event.broker_id, broker_epoch, fenced, event.now_us)
         self.sessions.heard()
         cause = RegistrationCause.FIRST if replaced is None else RegistrationCause.NEW_INCARNATION
         self._journal.tell(
             trace.BrokerRegistered(
                 node=self._journal.node,
-                broker=self._names(given.broker_id),
+                broker=self._names(event.broker_id),
                 broker_epoch=broker_epoch,
                 cause=cause if amended is None else RegistrationCause.SAME_INCARNATION,
                 previous_epoch=None if replaced is None else replaced.broker_epoch,
-                was_clean=None if replaced is None else _was_clean(given, replaced),
+                was_clean=None if replaced is None else _was_clean(event, replaced),
             )
         )
         self._journal.reply(RegistrationReply(error=ErrorCode.NONE, broker_epoch=broker_epoch))
 
-    def unregister(self, given: UnregisterBroker) -> None:
+    def unregister(self, event: UnregisterBroker) -> None:
         """Remove a broker from the ISRs, then from the cluster. Its replicas stay assigned to it.
 
         Source: handleBrokerUnregistered
         """
-        broker = self._image.brokers.get(given.broker_id)
+        broker = self._image.brokers.get(event.broker_id)
         if broker is None:
-            message = f"Broker ID {given.broker_id} is not currently registered"
+            message = f"Broker ID {event.broker_id} is not currently registered"
             self._journal.reply(PlainReply(error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message))
             return
         if not broker.fenced:
@@ -138,34 +138,34 @@ class BrokerControl:
 
     # -------------------------------------------------------------------------------------------------- heartbeats
 
-    def heartbeat(self, given: BrokerHeartbeat) -> None:
-        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
+    def heartbeat(self, event: BrokerHeartbeat) -> None:
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
         if stale is not None:
             self._journal.reply(HeartbeatReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
-        broker = self._image.brokers[given.broker_id]
-        session = self.sessions[given.broker_id]
-        is_caught_up = given.metadata_offset >= broker.registration_offset
+        broker = self._image.brokers[event.broker_id]
+        session = self.sessions[event.broker_id]
+        is_caught_up = event.metadata_offset >= broker.registration_offset
         before = session.state
         after = self.sessions.next_state(
-            given.broker_id,
-            want_fence=given.want_fence,
-            want_shut_down=given.want_shut_down,
+            event.broker_id,
+            want_fence=event.want_fence,
+            want_shut_down=event.want_shut_down,
             is_caught_up=is_caught_up,
-            has_leaderships=lambda: self._partitions.has_leaderships(given.broker_id),
+            has_leaderships=lambda: self._partitions.has_leaderships(event.broker_id),
         )
-        self.sessions.touch(given.broker_id, after.fenced, given.metadata_offset, given.now_us)
+        self.sessions.touch(event.broker_id, after.fenced, event.metadata_offset, event.now_us)
         self.sessions.heard()
         if after is not before:
-            self._enter(broker, after, given)
-        self._lose_directories(given)
-        replayed = self._image.brokers[given.broker_id]
+            self._enter(broker, after, event)
+        self._lose_directories(event)
+        replayed = self._image.brokers[event.broker_id]
         if replayed is not broker and replayed != broker:
             # A change of the registration clears the broker's metadata offset until its next heartbeat
             # (BrokerHeartbeatManager.register, called by the replay of the change).
             session.metadata_offset = NO_OFFSET
         if after is BrokerControlState.CONTROLLED_SHUTDOWN:
-            self.sessions.begin_shutdown(given.broker_id, self._image.offset)
+            self.sessions.begin_shutdown(event.broker_id, self._image.offset)
         self._journal.reply(
             HeartbeatReply(
                 error=ErrorCode.NONE,
@@ -175,41 +175,41 @@ class BrokerControl:
             )
         )
 
-    def _lose_directories(self, given: BrokerHeartbeat) -> None:
+    def _lose_directories(self, event: BrokerHeartbeat) -> None:
         """Elect other leaders for the partitions in a broker's failed log directories (KIP-858).
 
         Source: ReplicationControlManager.handleDirectoriesOffline
         """
-        online = self._image.brokers[given.broker_id].log_dirs or ()
-        lost = [directory for directory in online if directory in given.offline_log_dirs]
+        online = self._image.brokers[event.broker_id].log_dirs or ()
+        lost = [directory for directory in online if directory in event.offline_log_dirs]
         if lost:
-            occasion = Occasion(OccasionKind.DIRECTORY_FAILED, (given.broker_id,), amount=len(lost))
-            self._partitions.remove_from_dirs(given.broker_id, lost, occasion)
+            occasion = Occasion(OccasionKind.DIRECTORY_FAILED, (event.broker_id,), amount=len(lost))
+            self._partitions.remove_from_dirs(event.broker_id, lost, occasion)
             left = tuple(directory for directory in online if directory not in lost)
             self._journal.append(
                 BrokerRegistrationChangeRecord(
-                    broker_id=given.broker_id, broker_epoch=given.broker_epoch, log_dirs=left
+                    broker_id=event.broker_id, broker_epoch=event.broker_epoch, log_dirs=left
                 )
             )
 
-    def assign_replicas(self, given: AssignReplicas) -> None:
+    def assign_replicas(self, event: AssignReplicas) -> None:
         """Record the log directories that a broker reports for its replicas. Source: handleAssignReplicasToDirs"""
-        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
         if stale is not None:
             self._journal.reply(PlainReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
-        for topic, partition, directory in given.places:
-            self._partitions.report_directory(given.broker_id, TopicPartition(topic, partition), directory)
+        for topic, partition, directory in event.places:
+            self._partitions.report_directory(event.broker_id, TopicPartition(topic, partition), directory)
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
-    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, given: BrokerHeartbeat) -> None:
+    def _enter(self, broker: BrokerRegistration, state: BrokerControlState, event: BrokerHeartbeat) -> None:
         match state:
             case BrokerControlState.FENCED:
                 self._fence(broker, FencingCause.ASKED)
             case BrokerControlState.SHUTDOWN_NOW:
                 self._fence(broker, FencingCause.SHUTDOWN)
             case BrokerControlState.UNFENCED:
-                self._unfence(broker, given.metadata_offset)
+                self._unfence(broker, event.metadata_offset)
             case BrokerControlState.CONTROLLED_SHUTDOWN:
                 self._begin_shutdown(broker)
 
@@ -269,6 +269,6 @@ class BrokerControl:
         return now_us - self.sessions[broker_id].last_contact_us
 
 
-def _was_clean(given: RegisterBroker, replaced: BrokerRegistration) -> bool:
+def _was_clean(event: RegisterBroker, replaced: BrokerRegistration) -> bool:
     """Return True if the broker's clean-shutdown file has the epoch of its earlier registration (KIP-966)."""
-    return given.previous_broker_epoch == replaced.broker_epoch
+    return event.previous_broker_epoch == replaced.broker_epoch

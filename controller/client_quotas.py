@@ -93,21 +93,21 @@ class ClientQuotaControl:
     def _image(self) -> MetadataImage:
         return self._journal.image
 
-    def alter(self, given: AlterClientQuota) -> None:
+    def alter(self, event: AlterClientQuota) -> None:
         """Set or remove quotas of one entity, all or none. Only quotas whose value changes get a metadata record."""
         try:
-            check_entity(given.entity)
-            for key, value in given.quotas.items():
+            check_entity(event.entity)
+            for key, value in event.quotas.items():
                 if value is not None:
                     check_value(key, value)
         except KafkaError as error:
             self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
-        if not given.validate_only:
-            known = self._image.client_quotas.get(given.entity, {})
-            changes = {key: value for key, value in given.quotas.items() if known.get(key) != value}
+        if not event.validate_only:
+            known = self._image.client_quotas.get(event.entity, {})
+            changes = {key: value for key, value in event.quotas.items() if known.get(key) != value}
             for key, value in changes.items():
-                self._change(given.entity, key, value)
+                self._change(event.entity, key, value)
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _change(self, entity: QuotaEntity, key: str, value: float | None) -> None:

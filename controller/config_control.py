@@ -54,80 +54,80 @@ class ConfigControl:
     def _image(self) -> MetadataImage:
         return self._journal.image
 
-    def change_topic(self, given: ChangeConfig) -> None:
+    def change_topic(self, event: ChangeConfig) -> None:
         """Change settings of a topic, all or none. A key that already has its new value gets no metadata record.
 
         Source: ConfigurationControlManager.incrementalAlterConfigResource
         """
-        if given.topic not in self._image.topics:
-            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
+        if event.topic not in self._image.topics:
+            self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
             return
         try:
-            stored = topics.checked_config(given.config)
+            stored = topics.checked_config(event.config)
         except KafkaError as error:
             self._refuse(error.code, error.message)
             return
-        if given.validate_only:
+        if event.validate_only:
             self._journal.reply(PlainReply(error=ErrorCode.NONE))
             return
-        known = self._image.topics[given.topic].config
-        changed = {key: value for key, value in given.config.items() if stored[key] != known.get(key)}
+        known = self._image.topics[event.topic].config
+        changed = {key: value for key, value in event.config.items() if stored[key] != known.get(key)}
         for key, value in changed.items():
-            self._journal.append(ConfigRecord(topic=given.topic, key=key, value=stored[key]))
+            self._journal.append(ConfigRecord(topic=event.topic, key=key, value=stored[key]))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
-                    topic=given.topic,
+                    topic=event.topic,
                     key=key,
                     value=None if value is None else str(value),
-                    min_isr=self._image.topics[given.topic].log_config.min_insync_replicas,
+                    min_isr=self._image.topics[event.topic].log_config.min_insync_replicas,
                     cause=ConfigCause.OPERATOR,
                 )
             )
         if MIN_ISR in changed:
-            self._partitions.min_isr_changed([given.topic])
+            self._partitions.min_isr_changed([event.topic])
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
-    def change_broker(self, given: ChangeBrokerConfig) -> None:
+    def change_broker(self, event: ChangeBrokerConfig) -> None:
         """Change settings of one broker, which need not be registered, or of all brokers."""
-        of_all = given.broker_id == EVERY_BROKER
+        of_all = event.broker_id == EVERY_BROKER
         try:
-            self._check_min_isr(given.config, of_all=of_all)
-            known = self._image.dynamic_config(given.broker_id)
-            stored = self._settings.check(given.config, known, of_all=of_all)
+            self._check_min_isr(event.config, of_all=of_all)
+            known = self._image.dynamic_config(event.broker_id)
+            stored = self._settings.check(event.config, known, of_all=of_all)
         except KafkaError as error:
             self._refuse(error.code, error.message)
             return
-        if given.validate_only:
+        if event.validate_only:
             self._journal.reply(PlainReply(error=ErrorCode.NONE))
             return
         before = self._min_isrs() if MIN_ISR in stored else {}
         for key, value in stored.items():
-            self._set(given.broker_id, key, value, ConfigCause.OPERATOR)
+            self._set(event.broker_id, key, value, ConfigCause.OPERATOR)
         if MIN_ISR in stored:
             self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
-    def change_group(self, given: ChangeGroupConfig) -> None:
+    def change_group(self, event: ChangeGroupConfig) -> None:
         """Change settings of one group, which need not exist.
 
         A key that already has its new value gets no metadata record.
         """
-        known = self._image.group_config.get(given.group, {})
+        known = self._image.group_config.get(event.group, {})
         try:
             if self._rules.release < NEXT_COORDINATOR_SINCE:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "groups have no settings before Kafka 4.0")
-            if not given.group:
+            if not event.group:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-            stored = self._settings.check_group(given.config, known)
+            stored = self._settings.check_group(event.config, known)
         except KafkaError as error:
             self._refuse(error.code, error.message)
             return
-        if not given.validate_only:
+        if not event.validate_only:
             for key, value in stored.items():
                 if value != known.get(key):
-                    self._set_of_group(given.group, key, value)
+                    self._set_of_group(event.group, key, value)
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
     def _set_of_group(self, group: str, key: str, value: str | None) -> None:
@@ -195,29 +195,29 @@ class ConfigControl:
             message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
-    def update_features(self, given: ChangeFeatureLevels) -> None:
+    def update_features(self, event: ChangeFeatureLevels) -> None:
         """Change the levels of features.
 
         Source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures
         """
         known = {one.name: one for one in finalized(self._rules, self._image.feature_levels)}
-        for name, level in given.levels.items():
-            upgrade_type = given.upgrade_types.get(name, UPGRADE)
+        for name, level in event.levels.items():
+            upgrade_type = event.upgrade_types.get(name, UPGRADE)
             if why := refusal(self._image.node_id, known.get(name), name, level, upgrade_type):
                 self._refuse(ErrorCode.INVALID_UPDATE_VERSION, why)
                 return
         new_voters = None
-        levels: Mapping[str, int] = given.levels
+        levels: Mapping[str, int] = event.levels
         if self._rules.release >= KRAFT_UPGRADE_SINCE and KRAFT_VERSION in levels:
             # Its level is not in a FeatureLevelRecord: the voters in the log are kraft.version 1.
             levels = {name: level for name, level in levels.items() if name != KRAFT_VERSION}
-            if given.levels[KRAFT_VERSION] > known[KRAFT_VERSION].level:
+            if event.levels[KRAFT_VERSION] > known[KRAFT_VERSION].level:
                 new_voters = self._upgraded_voters()
                 if new_voters is None:
                     why = f"Invalid upgrade of {KRAFT_VERSION} to 1 because not all of the voters support it"
                     self._refuse(ErrorCode.INVALID_UPDATE_VERSION, why)
                     return
-        if given.validate_only:
+        if event.validate_only:
             self._journal.reply(PlainReply(error=ErrorCode.NONE))
             return
         if new_voters is not None:

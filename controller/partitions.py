@@ -182,16 +182,16 @@ class Partitions:
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
 
-    def alter(self, given: AlterPartition) -> None:
+    def alter(self, event: AlterPartition) -> None:
         """Change ISRs as a leader proposes. If its broker epoch is stale, the whole request fails."""
-        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
         if stale is not None:
             refusal = Refusal(ErrorCode.STALE_BROKER_EPOCH, stale)
-            for proposal in given.partitions:
-                self._tell_rejected(given.broker_id, proposal, refusal)
+            for proposal in event.partitions:
+                self._tell_rejected(event.broker_id, proposal, refusal)
             self._journal.reply(AlterPartitionReply(error=refusal.error, message=refusal.reason))
             return
-        results = tuple(self._alter_one(given.broker_id, proposal) for proposal in given.partitions)
+        results = tuple(self._alter_one(event.broker_id, proposal) for proposal in event.partitions)
         self._journal.reply(AlterPartitionReply(error=ErrorCode.NONE, partitions=results))
 
     def _alter_one(self, sender: BrokerId, proposal: IsrProposal) -> IsrResult:
@@ -269,61 +269,61 @@ class Partitions:
 
     # --------------------------------------------------------------------------------------- elections on request
 
-    def elect(self, given: ElectLeader) -> None:
-        topic_partition = TopicPartition(given.topic, given.partition)
-        refusal = self._elect_one(topic_partition, given)
+    def elect(self, event: ElectLeader) -> None:
+        topic_partition = TopicPartition(event.topic, event.partition)
+        refusal = self._elect_one(topic_partition, event)
         if refusal is None:
             self._journal.reply(PlainReply(error=ErrorCode.NONE))
         else:
             self._tell_refused(topic_partition, refusal)
             self._journal.reply(PlainReply(error=refusal.error, message=refusal.reason))
 
-    def _elect_one(self, topic_partition: TopicPartition, given: ElectLeader) -> Refusal | None:
-        partition = self._image.partition(given.topic, given.partition)
+    def _elect_one(self, topic_partition: TopicPartition, event: ElectLeader) -> Refusal | None:
+        partition = self._image.partition(event.topic, event.partition)
         if partition is None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
-        unclean = given.kind == "unclean"
-        refusal = self._not_needed(partition, given) or self._not_available(partition, given)
+        unclean = event.kind == "unclean"
+        refusal = self._not_needed(partition, event) or self._not_available(partition, event)
         if refusal is not None:
             return refusal
         replicas = None
         occasion = Occasion(OccasionKind.UNCLEAN_ASKED if unclean else OccasionKind.PREFERRED_ASKED)
-        if given.desired is not None:
+        if event.desired is not None:
             # Simplified: one decision reorders the replicas and elects; Kafka's tools need a reassignment and then
             # a preferred election for that.
-            others = tuple(broker_id for broker_id in partition.replicas if broker_id != given.desired)
-            replicas = (given.desired, *others)
-            occasion = Occasion(OccasionKind.LEADER_ASKED, (given.desired,))
+            others = tuple(broker_id for broker_id in partition.replicas if broker_id != event.desired)
+            replicas = (event.desired, *others)
+            occasion = Occasion(OccasionKind.LEADER_ASKED, (event.desired,))
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         change = self._build(topic_partition, partition, Target(replicas=replicas), election=election)
         if change is None:
-            return self._unsuccessful(partition, given)
+            return self._unsuccessful(partition, event)
         self._journal.change_partition(topic_partition, change, occasion)
         return None
 
-    def _not_needed(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
+    def _not_needed(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
         leader = self._names(partition.leader)
-        if given.kind == "unclean":
+        if event.kind == "unclean":
             needed, why = not partition.has_leader, f"the partition has a leader, {leader}"
-        elif given.desired is not None:
-            needed, why = partition.leader != given.desired, f"{leader} is already the leader"
+        elif event.desired is not None:
+            needed, why = partition.leader != event.desired, f"{leader} is already the leader"
         else:
             needed, why = not partition.has_preferred_leader, f"the preferred leader {leader} is already the leader"
         return None if needed else Refusal(ErrorCode.ELECTION_NOT_NEEDED, why)
 
-    def _not_available(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal | None:
+    def _not_available(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal | None:
         """Return a refusal if the desired leader cannot lead. No other replica may be elected in its place."""
-        if given.desired is None:
+        if event.desired is None:
             return None
-        unclean = given.kind == "unclean"
-        why = self._why_not(partition, given.desired, must_be_in_sync=not unclean)
+        unclean = event.kind == "unclean"
+        why = self._why_not(partition, event.desired, must_be_in_sync=not unclean)
         if why is None:
             return None
         error = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         return Refusal(error, why)
 
-    def _unsuccessful(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal:
-        if given.kind == "unclean":
+    def _unsuccessful(self, partition: PartitionRegistration, event: ElectLeader) -> Refusal:
+        if event.kind == "unclean":
             return self._no_live_replica(partition)
         why = self._why_not(partition, partition.replicas[0], must_be_in_sync=True)
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"{why}; it is the preferred leader")
@@ -356,18 +356,18 @@ class Partitions:
 
     # ------------------------------------------------------------------------------------------------ reassignments
 
-    def reassign(self, given: AlterReassignment) -> None:
+    def reassign(self, event: AlterReassignment) -> None:
         """Begin or cancel a reassignment (KIP-455). Source: ReplicationControlManager.alterPartitionReassignment"""
-        topic_partition = TopicPartition(given.topic, given.partition)
-        partition = self._image.partition(given.topic, given.partition)
+        topic_partition = TopicPartition(event.topic, event.partition)
+        partition = self._image.partition(event.topic, event.partition)
         refusal: Refusal | None
         if partition is None:
             refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
-        elif given.replicas is None:
+        elif event.replicas is None:
             refusal = self._cancel_reassignment(topic_partition, partition)
         else:
-            refusal = self._changes_factor(partition, given) or self._begin_reassignment(
-                topic_partition, partition, given.replicas
+            refusal = self._changes_factor(partition, event) or self._begin_reassignment(
+                topic_partition, partition, event.replicas
             )
         if refusal is None:
             self._journal.reply(PlainReply(error=ErrorCode.NONE))
@@ -375,14 +375,14 @@ class Partitions:
             self._journal.reply(PlainReply(error=refusal.error, message=refusal.reason))
 
     @staticmethod
-    def _changes_factor(partition: PartitionRegistration, given: AlterReassignment) -> Refusal | None:
+    def _changes_factor(partition: PartitionRegistration, event: AlterReassignment) -> Refusal | None:
         """Return a refusal if a reassignment changes the replication factor and the request forbids that (KIP-860).
 
         The old factor is that after any reassignment in progress. Source: validatePartitionReplicationFactorUnchanged
         """
-        assert given.replicas is not None
-        before, after = len(without(partition.replicas, partition.removing_replicas)), len(given.replicas)
-        if given.may_change_factor or before == after:
+        assert event.replicas is not None
+        before, after = len(without(partition.replicas, partition.removing_replicas)), len(event.replicas)
+        if event.may_change_factor or before == after:
             return None
         reason = f"the request forbids that the replication factor changes from {before} to {after}"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)

@@ -59,37 +59,37 @@ class ScramControl:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def alter(self, given: AlterScramCredential) -> None:
+    def alter(self, event: AlterScramCredential) -> None:
         """Set or remove the credential of a user for one mechanism."""
-        error, message = self._refusal(given)
+        error, message = self._refusal(event)
         if error is ErrorCode.NONE:
-            self._journal.append(self._record(given))
+            self._journal.append(self._record(event))
         self._journal.reply(PlainReply(error=error, message=message))
 
-    def _refusal(self, given: AlterScramCredential) -> tuple[ErrorCode, str]:
+    def _refusal(self, event: AlterScramCredential) -> tuple[ErrorCode, str]:
         """Return the error and the message of an invalid change, else NONE and "". The checks have Kafka's order."""
-        if not given.user:
+        if not event.user:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-        if given.mechanism not in MECHANISMS:
+        if event.mechanism not in MECHANISMS:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
-        if given.salted_password is None:
-            if (given.user, given.mechanism) not in self._journal.image.scram:
+        if event.salted_password is None:
+            if (event.user, event.mechanism) not in self._journal.image.scram:
                 return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
-        elif given.iterations < MIN_ITERATIONS:
+        elif event.iterations < MIN_ITERATIONS:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
-        elif given.iterations > MAX_ITERATIONS:
+        elif event.iterations > MAX_ITERATIONS:
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
         return ErrorCode.NONE, ""
 
-    def _record(self, given: AlterScramCredential) -> MetadataRecord:
-        if given.salted_password is None:
-            return RemoveUserScramCredentialRecord(name=given.user, mechanism=given.mechanism)
-        mechanism = MECHANISMS[given.mechanism]
-        return mechanism.credential(given.user, given.salt, given.salted_password, given.iterations)
+    def _record(self, event: AlterScramCredential) -> MetadataRecord:
+        if event.salted_password is None:
+            return RemoveUserScramCredentialRecord(name=event.user, mechanism=event.mechanism)
+        mechanism = MECHANISMS[event.mechanism]
+        return mechanism.credential(event.user, event.salt, event.salted_password, event.iterations)
 
-    def bootstrap(self, given: Bootstrap) -> None:
+    def bootstrap(self, event: Bootstrap) -> None:
         """Append the first records of a new cluster, which come from `kafka-storage format --add-scram`."""
-        for record in given.records:
+        for record in event.records:
             self._journal.append(record)
 
 

@@ -205,64 +205,64 @@ class ControllerState:
                 actions += self.step(UncleanSweepDue(now_us=now_us))
         return actions
 
-    def step(self, given: ControllerInput) -> list[Action]:
-        for one in given.inputs if isinstance(given, Several) else (given,):
+    def step(self, event: ControllerInput) -> list[Action]:
+        for one in event.inputs if isinstance(event, Several) else (event,):
             self._handle(one)
         if self.image.offset != self._swept_offset:
-            self._plan_sweeps(given.now_us)
+            self._plan_sweeps(event.now_us)
         actions = self._journal.take()
-        return _with_one_reply(actions) if isinstance(given, Several) else actions
+        return _with_one_reply(actions) if isinstance(event, Several) else actions
 
-    def _handle(self, given: SingleInput) -> None:
-        match given:
+    def _handle(self, event: SingleInput) -> None:
+        match event:
             case RegisterBroker():
-                self._brokers.register(given)
+                self._brokers.register(event)
             case UnregisterBroker():
-                self._brokers.unregister(given)
+                self._brokers.unregister(event)
             case BrokerHeartbeat():
-                self._brokers.heartbeat(given)
+                self._brokers.heartbeat(event)
             case AssignReplicas():
-                self._brokers.assign_replicas(given)
+                self._brokers.assign_replicas(event)
             case AlterPartition():
-                self._partitions.alter(given)
+                self._partitions.alter(event)
             case ElectLeader():
-                self._partitions.elect(given)
+                self._partitions.elect(event)
             case CreateTopic():
-                self._topics.create(given)
+                self._topics.create(event)
             case CreatePartitions():
-                self._topics.create_partitions(given)
+                self._topics.create_partitions(event)
             case DeleteTopic():
-                self._topics.delete(given)
+                self._topics.delete(event)
             case ChangeConfig():
-                self._configs.change_topic(given)
+                self._configs.change_topic(event)
             case ChangeBrokerConfig():
-                self._configs.change_broker(given)
+                self._configs.change_broker(event)
             case ChangeGroupConfig():
-                self._configs.change_group(given)
+                self._configs.change_group(event)
             case ChangeFeatureLevels():
-                self._configs.update_features(given)
+                self._configs.update_features(event)
             case AlterScramCredential():
-                self._scram.alter(given)
+                self._scram.alter(event)
             case Bootstrap():
-                self._scram.bootstrap(given)
+                self._scram.bootstrap(event)
             case AlterClientQuota():
-                self._client_quotas.alter(given)
+                self._client_quotas.alter(event)
             case CreateAcl():
-                self._acls.create(given)
+                self._acls.create(event)
             case DeleteAcls():
-                self._acls.delete(given)
+                self._acls.delete(event)
             case AllocateProducerIds():
-                self._allocate_producer_ids(given)
+                self._allocate_producer_ids(event)
             case AlterReassignment():
-                self._partitions.reassign(given)
+                self._partitions.reassign(event)
             case SessionCheckDue():
-                self._brokers.fence_one_stale(given.now_us)
+                self._brokers.fence_one_stale(event.now_us)
             case RebalanceDue():
-                self._rebalance.ran(given.now_us, stopped_at_limit=self._partitions.rebalance())
-                self._plan_sweeps(given.now_us)
+                self._rebalance.ran(event.now_us, stopped_at_limit=self._partitions.rebalance())
+                self._plan_sweeps(event.now_us)
             case UncleanSweepDue():
-                self._unclean_sweep.ran(given.now_us, stopped_at_limit=self._partitions.elect_unclean())
-                self._plan_sweeps(given.now_us)
+                self._unclean_sweep.ran(event.now_us, stopped_at_limit=self._partitions.elect_unclean())
+                self._plan_sweeps(event.now_us)
 
     def _plan_sweeps(self, now_us: int) -> None:
         self._swept_offset = self.image.offset
@@ -279,17 +279,17 @@ class ControllerState:
 
         return AclControl(self._journal)
 
-    def _allocate_producer_ids(self, given: AllocateProducerIds) -> None:
+    def _allocate_producer_ids(self, event: AllocateProducerIds) -> None:
         """Allocate a new block of producer ids to a broker. Source: ProducerIdControlManager (KIP-730)"""
-        stale = self._journal.stale_epoch(given.broker_id, given.broker_epoch)
+        stale = self._journal.stale_epoch(event.broker_id, event.broker_epoch)
         if stale is not None:
             self._journal.reply(ProducerIdsReply(error=ErrorCode.STALE_BROKER_EPOCH, message=stale))
             return
         first = self.image.next_producer_id
         self._journal.append(
             ProducerIdsRecord(
-                broker_id=given.broker_id,
-                broker_epoch=given.broker_epoch,
+                broker_id=event.broker_id,
+                broker_epoch=event.broker_epoch,
                 next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
             )
         )

@@ -50,22 +50,22 @@ class TopicControl:
 
     # ------------------------------------------------------------------------------------------------------- create
 
-    def create(self, given: CreateTopic) -> None:
+    def create(self, event: CreateTopic) -> None:
         try:
-            topics.check_name(self._image, given.name)
-            config = topics.own_config(given.config)
-            assignment, how = self._assignment(given)
+            topics.check_name(self._image, event.name)
+            config = topics.own_config(event.config)
+            assignment, how = self._assignment(event)
             topics.check_room(self._image, len(assignment), self._max_partitions)
-            _charge(given, len(assignment))
+            _charge(event, len(assignment))
         except KafkaError as error:
             self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
             return
         # With the offset, a topic that is created again gets another id.
-        topic_id = _topic_id(given.name, self._journal.next_offset)
-        if not given.validate_only:
-            self._journal.append(TopicRecord(name=given.name, topic_id=topic_id, config=config))
+        topic_id = _topic_id(event.name, self._journal.next_offset)
+        if not event.validate_only:
+            self._journal.append(TopicRecord(name=event.name, topic_id=topic_id, config=config))
             for number, replicas in enumerate(assignment):
-                self._create_partition(given.name, number, replicas, how)
+                self._create_partition(event.name, number, replicas, how)
         self._journal.reply(
             CreateTopicReply(
                 error=ErrorCode.NONE,
@@ -76,19 +76,19 @@ class TopicControl:
             )
         )
 
-    def _assignment(self, given: CreateTopic) -> tuple[topics.Assignment, PlacementCause]:
+    def _assignment(self, event: CreateTopic) -> tuple[topics.Assignment, PlacementCause]:
         """Return the replicas of every partition, and whether the request or the controller has chosen them.
 
         Raises:
             KafkaError: if the request is invalid.
         """
-        if given.assignment:
-            topics.check_assignment(self._image, given.assignment, self._names)
-            return given.assignment, PlacementCause.ASSIGNED
-        replication_factor = given.replication_factor
+        if event.assignment:
+            topics.check_assignment(self._image, event.assignment, self._names)
+            return event.assignment, PlacementCause.ASSIGNED
+        replication_factor = event.replication_factor
         if replication_factor is None:
             replication_factor = self._default_replication_factor
-        number = self._num_partitions if given.partitions is None else given.partitions
+        number = self._num_partitions if event.partitions is None else event.partitions
         if replication_factor > 0 >= number:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic needs at least one partition, not {number}")
         return self._placed(number, replication_factor)
@@ -128,66 +128,66 @@ class TopicControl:
 
     # --------------------------------------------------------------------------------------------------------- grow
 
-    def create_partitions(self, given: CreatePartitions) -> None:
+    def create_partitions(self, event: CreatePartitions) -> None:
         try:
-            assignment, how = self._further_assignment(given)
+            assignment, how = self._further_assignment(event)
             topics.check_room(self._image, len(assignment), self._max_partitions)
-            _charge(given, len(assignment))
+            _charge(event, len(assignment))
         except KafkaError as error:
             self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
-        if not given.validate_only:
-            first = len(self._image.topics[given.topic].partitions)
+        if not event.validate_only:
+            first = len(self._image.topics[event.topic].partitions)
             for number, replicas in enumerate(assignment, start=first):
-                self._create_partition(given.topic, number, replicas, how)
+                self._create_partition(event.topic, number, replicas, how)
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
-    def _further_assignment(self, given: CreatePartitions) -> tuple[topics.Assignment, PlacementCause]:
+    def _further_assignment(self, event: CreatePartitions) -> tuple[topics.Assignment, PlacementCause]:
         """Return the replicas of the added partitions, and whether the request or the controller has chosen them.
 
         Raises:
             KafkaError: if the request is invalid.
         """
-        topic = self._image.topics.get(given.topic)
+        topic = self._image.topics.get(event.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {event.topic}")
         existing = len(topic.partitions)
-        additional = given.count - existing
+        additional = event.count - existing
         if additional <= 0:
             already = (
-                f"topic {given.topic} already has {counted(existing, 'partition')}; {given.count} is not an increase"
+                f"topic {event.topic} already has {counted(existing, 'partition')}; {event.count} is not an increase"
             )
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, already)
         replication_factor = len(topic.partitions[0].replicas)
-        if given.assignment is None:
+        if event.assignment is None:
             return self._placed(additional, replication_factor)
-        if len(given.assignment) != additional:
+        if len(event.assignment) != additional:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"the request adds {counted(additional, 'partition')}, but assigns replicas to {len(given.assignment)}",
+                f"the request adds {counted(additional, 'partition')}, but assigns replicas to {len(event.assignment)}",
             )
-        topics.check_assignment(self._image, given.assignment, self._names, existing, replication_factor)
-        return given.assignment, PlacementCause.ASSIGNED
+        topics.check_assignment(self._image, event.assignment, self._names, existing, replication_factor)
+        return event.assignment, PlacementCause.ASSIGNED
 
     # ------------------------------------------------------------------------------------------------------- delete
 
-    def delete(self, given: DeleteTopic) -> None:
-        topic = self._image.topics.get(given.name)
+    def delete(self, event: DeleteTopic) -> None:
+        topic = self._image.topics.get(event.name)
         if topic is None:
-            message = f"there is no topic {given.name}"
+            message = f"there is no topic {event.name}"
             self._journal.reply(PlainReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
             return
         try:
-            _charge(given, len(topic.partitions))
+            _charge(event, len(topic.partitions))
         except KafkaError as error:
             self._journal.reply(PlainReply(error=error.code, message=error.message))
             return
-        self._journal.append(RemoveTopicRecord(name=given.name, topic_id=topic.topic_id))
-        self._journal.tell(trace.TopicDeleted(node=self._journal.node, topic=given.name))
+        self._journal.append(RemoveTopicRecord(name=event.name, topic_id=topic.topic_id))
+        self._journal.tell(trace.TopicDeleted(node=self._journal.node, topic=event.name))
         self._journal.reply(PlainReply(error=ErrorCode.NONE))
 
 
-def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int) -> None:
+def _charge(event: CreateTopic | CreatePartitions | DeleteTopic, partitions: int) -> None:
     """Count partitions against the client's quota.
 
     Raises:
@@ -195,7 +195,7 @@ def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int
 
     Source: ControllerRequestContext.applyPartitionChangeQuota
     """
-    if given.quota is not None and not given.quota.record(partitions, given.now_us):
+    if event.quota is not None and not event.quota.record(partitions, event.now_us):
         raise KafkaError(
             ErrorCode.THROTTLING_QUOTA_EXCEEDED,
             "the client exceeded its quota controller_mutation_rate for creating and deleting partitions",

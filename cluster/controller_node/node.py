@@ -439,9 +439,9 @@ class ControllerCore:
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
-    def _decide(self, given: ControllerInput, answer: OnReply, now_us: int) -> None:
+    def _decide(self, event: ControllerInput, answer: OnReply, now_us: int) -> None:
         assert self.state is not None, "this controller is not active"
-        self._carry_out(self.state.step(given), answer, now_us)
+        self._carry_out(self.state.step(event), answer, now_us)
 
     def _carry_out(self, decided: Sequence[Decided], answer: OnReply, now_us: int) -> None:
         led_here = () if self._recorder.cause is None else (self._recorder.cause,)

@@ -150,14 +150,14 @@ class LedPartitions:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
 
-    def is_news(self, given: Elected | LeadershipResigned) -> bool:
+    def is_news(self, event: Elected | LeadershipResigned) -> bool:
         """Store a partition's leader epoch. Return False if it is not a newer one, because only the ISR changed."""
-        if given.leader_epoch is None:
-            self._epochs.pop(given.partition, None)
-        elif given.leader_epoch <= self._epochs.get(given.partition, -1):
+        if event.leader_epoch is None:
+            self._epochs.pop(event.partition, None)
+        elif event.leader_epoch <= self._epochs.get(event.partition, -1):
             return False
         else:
-            self._epochs[given.partition] = given.leader_epoch
+            self._epochs[event.partition] = event.leader_epoch
         return True
 
     def is_loading(self, partition: int, leader_epoch: LeaderEpoch) -> bool:
@@ -231,8 +231,8 @@ class Desk(Generic[Action, Result]):
             )
         )
 
-    def written(self, given: Written) -> None:
-        self._writes.pop(given.write)(given.error, given.offset, given.now_us)
+    def written(self, event: Written) -> None:
+        self._writes.pop(event.write)(event.error, event.offset, event.now_us)
 
     def take(self) -> list[CommonAction[Result] | Action]:
         actions, self._actions = self._actions, []

@@ -42,7 +42,7 @@ class CoordinatorCore(Protocol[Input, Action, Result]):
 
     def tick(self, now_us: int) -> list[CommonAction[Result] | Action]: ...
 
-    def step(self, given: CommonInput | Input) -> list[CommonAction[Result] | Action]: ...
+    def step(self, event: CommonInput | Input) -> list[CommonAction[Result] | Action]: ...
 
 
 class CoordinatorService(Generic[Input, Action, Result]):
@@ -75,8 +75,8 @@ class CoordinatorService(Generic[Input, Action, Result]):
             make_input: returns the coordinator's input, given the request's number.
             respond: called once with the result, unless the client disconnects first.
         """
-        given = make_input(self._requests.enter(connection, respond))
-        undivided(lambda: self._step(given, now_us))
+        value = make_input(self._requests.enter(connection, respond))
+        undivided(lambda: self._step(value, now_us))
 
     def gone(self, connection: ConnectionId) -> None:
         """Drop the requests of a closed connection. Their changes of state remain."""
@@ -100,8 +100,8 @@ class CoordinatorService(Generic[Input, Action, Result]):
     def _ring(self, now_us: int) -> None:
         self._perform(self._changed.tick(now_us), now_us)
 
-    def _step(self, given: CommonInput | Input, now_us: int) -> None:
-        self._perform(self._changed.step(given), now_us)
+    def _step(self, event: CommonInput | Input, now_us: int) -> None:
+        self._perform(self._changed.step(event), now_us)
 
     def _perform(self, actions: list[CommonAction[Result] | Action], now_us: int) -> None:
         for action in actions:

@@ -71,100 +71,100 @@ class ClassicMembers:
 
     # ------------------------------------------------------------------------------------------------------- joining
 
-    def join(self, group: ConsumerGroup, given: JoinGroup) -> None:
+    def join(self, group: ConsumerGroup, event: JoinGroup) -> None:
         try:
-            self._join(group, given)
+            self._join(group, event)
         except KafkaError as refusal:
-            self._desk.answer(given.request, JoinResult(refusal.code))
+            self._desk.answer(event.request, JoinResult(refusal.code))
 
-    def _join(self, group: ConsumerGroup, given: JoinGroup) -> None:
-        is_new = given.member_id == NO_MEMBER_ID
-        member_id = as_kafka_spells(self._desk.new_uuid()) if is_new else given.member_id
-        self._configs.check_room(group, member_id, given.instance_id)
-        if not group.supports(given.protocol_type, given.protocols):
+    def _join(self, group: ConsumerGroup, event: JoinGroup) -> None:
+        is_new = event.member_id == NO_MEMBER_ID
+        member_id = as_kafka_spells(self._desk.new_uuid()) if is_new else event.member_id
+        self._configs.check_room(group, member_id, event.instance_id)
+        if not group.supports(event.protocol_type, event.protocols):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if is_new and given.requires_member_id:
+        if is_new and event.requires_member_id:
             # The new id is not stored, because any id may join.
-            self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            self._desk.answer(event.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return
         # All its protocols have the same subscription, so the first one is used. source: deserializeSubscription
-        says = _readable(read_subscription, given.protocols[0][1])
+        says = _readable(read_subscription, event.protocols[0][1])
         change = Change(group)
         # Decided before the static member is replaced.
-        known = None if given.instance_id is None else group.static_member(given.instance_id)
+        known = None if event.instance_id is None else group.static_member(event.instance_id)
         replaced = known if self._migration.may_downgrade_by(group, known) else None
-        may_join = is_new or given.instance_id is None
-        before = self._steps.member(change, member_id, given.instance_id, may_join=may_join, is_classic=True)
+        may_join = is_new or event.instance_id is None
+        before = self._steps.member(change, member_id, event.instance_id, may_join=may_join, is_classic=True)
         owned = self._topics.with_ids(says.owned)
-        raised = self._steps.subscribe(change, before, _as_it_says(before, given, says), given.now_us)
+        raised = self._steps.subscribe(change, before, _as_it_says(before, event, says), event.now_us)
         if replaced is None:
-            after = self._steps.assign(change, before.member_id, owned, given.now_us)
+            after = self._steps.assign(change, before.member_id, owned, event.now_us)
         else:
             after = group.members[before.member_id]
             if not raised:
-                after = self._steps.reconcile(change, before.member_id, owned, given.now_us)
+                after = self._steps.reconcile(change, before.member_id, owned, event.now_us)
             gone, resume = [replaced.member_id], self._steps.begin
-            self._migration.downgrade(change, gone, after, resume, given.now_us, rebalances=raised)
+            self._migration.downgrade(change, gone, after, resume, event.now_us, rebalances=raised)
 
         def answer(error: ErrorCode, now_us: int) -> None:
             if error is not ErrorCode.NONE:
-                self._desk.answer(given.request, JoinResult(error))
+                self._desk.answer(event.request, JoinResult(error))
                 return
             if self._index.consumer_groups.get(group.group_id) is group:
                 stop(group.joins, after.member_id)
-                self._steps.begin_session(group, after.member_id, now_us, given.session_timeout_ms)
-                self._steps.await_sync(group, after.member_id, given.rebalance_timeout_ms, now_us)
+                self._steps.begin_session(group, after.member_id, now_us, event.session_timeout_ms)
+                self._steps.await_sync(group, after.member_id, event.rebalance_timeout_ms, now_us)
             result = JoinResult(
-                error, after.member_id, after.epoch, protocol_type=CONSUMER, protocol=given.protocols[0][0]
+                error, after.member_id, after.epoch, protocol_type=CONSUMER, protocol=event.protocols[0][0]
             )
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     # -------------------------------------------------------------------------------------------- staying and leaving
 
-    def sync(self, group: ConsumerGroup, given: SyncGroup) -> None:
+    def sync(self, group: ConsumerGroup, event: SyncGroup) -> None:
         """Answer SyncGroup with the member's current partitions, or with an error."""
         try:
-            member, classic = _classic_member(group, given)
+            member, classic = _classic_member(group, event)
             protocol = classic.protocols[0][0]
-            wrong_type = given.protocol_type is not None and given.protocol_type != CONSUMER
-            if wrong_type or (given.protocol is not None and given.protocol != protocol):
+            wrong_type = event.protocol_type is not None and event.protocol_type != CONSUMER
+            if wrong_type or (event.protocol is not None and event.protocol != protocol):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-                self._steps.await_join(group, member, given.now_us)
+                self._steps.await_join(group, member, event.now_us)
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
             version = _readable(read_version, classic.protocols[0][1])
         except KafkaError as refusal:
-            self._desk.answer(given.request, SyncResult(refusal.code))
+            self._desk.answer(event.request, SyncResult(refusal.code))
             return
         stop(group.syncs, member.member_id)
-        self._steps.begin_session(group, member.member_id, given.now_us, classic.session_timeout_ms)
+        self._steps.begin_session(group, member.member_id, event.now_us, classic.session_timeout_ms)
         assignment = write_assignment(self._topics.with_names(member.assigned), version)
-        result = SyncResult(ErrorCode.NONE, given.protocol_type, given.protocol, assignment)
-        self._desk.answer(given.request, result)
+        result = SyncResult(ErrorCode.NONE, event.protocol_type, event.protocol, assignment)
+        self._desk.answer(event.request, result)
 
-    def heartbeat(self, group: ConsumerGroup, given: Heartbeat) -> None:
+    def heartbeat(self, group: ConsumerGroup, event: Heartbeat) -> None:
         """Answer a heartbeat, with REBALANCE_IN_PROGRESS if the member must join again to revoke or get partitions."""
         try:
-            member, classic = _classic_member(group, given)
+            member, classic = _classic_member(group, event)
         except KafkaError as refusal:
-            self._desk.answer(given.request, HeartbeatResult(refusal.code))
+            self._desk.answer(event.request, HeartbeatResult(refusal.code))
             return
-        self._steps.begin_session(group, member.member_id, given.now_us, classic.session_timeout_ms)
+        self._steps.begin_session(group, member.member_id, event.now_us, classic.session_timeout_ms)
         error = ErrorCode.NONE
         if member.epoch < group.epoch or (
             member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
         ):
             error = ErrorCode.REBALANCE_IN_PROGRESS
-            self._steps.await_join(group, member, given.now_us)
-        self._desk.answer(given.request, HeartbeatResult(error))
+            self._steps.await_join(group, member, event.now_us)
+        self._desk.answer(event.request, HeartbeatResult(error))
 
-    def leave(self, group: ConsumerGroup, given: LeaveGroup) -> None:
+    def leave(self, group: ConsumerGroup, event: LeaveGroup) -> None:
         """Handle LeaveGroup; an operator can use it to remove members with KIP-848's protocol, too."""
         leaving: dict[str, ConsumerMember] = {}
         results: list[tuple[Leaving, ErrorCode]] = []
-        for one in given.members:
+        for one in event.members:
             try:
                 member = _leaving_member(group, one)
                 leaving[member.member_id] = member
@@ -172,20 +172,20 @@ class ClassicMembers:
             except KafkaError as refusal:
                 results.append((one, refusal.code))
         if not leaving:
-            self._desk.answer(given.request, LeaveResult(ErrorCode.NONE, tuple(results)))
+            self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, tuple(results)))
             return
         change = Change(group)
         try:
-            self._steps.fence(change, list(leaving.values()), _why(given.members), given.now_us)
+            self._steps.fence(change, list(leaving.values()), _why(event.members), event.now_us)
         except KafkaError as error:
-            self._desk.answer(given.request, LeaveResult(error.code))
+            self._desk.answer(event.request, LeaveResult(error.code))
             return
 
         def answer(error: ErrorCode, now_us: int) -> None:
             result = LeaveResult(error, tuple(results) if error is ErrorCode.NONE else ())
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
 
 def _readable(read: Callable[[bytes], T], metadata: bytes) -> T:
@@ -200,22 +200,22 @@ def _readable(read: Callable[[bytes], T], metadata: bytes) -> T:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
-def _as_it_says(member: ConsumerMember, given: JoinGroup, says: Subscription) -> ConsumerMember:
-    timeout_ms = given.rebalance_timeout_ms
+def _as_it_says(member: ConsumerMember, event: JoinGroup, says: Subscription) -> ConsumerMember:
+    timeout_ms = event.rebalance_timeout_ms
     return replace(
         member,
-        instance_id=member.instance_id if given.instance_id is None else given.instance_id,
+        instance_id=member.instance_id if event.instance_id is None else event.instance_id,
         rack_id=says.rack_id or member.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
         topics=tuple(sorted(set(says.topics))),
         topic_regex="",
-        client_id=given.client_id,
-        client_host=given.client_host,
-        classic=ClassicMetadata(given.session_timeout_ms, given.protocols),
+        client_id=event.client_id,
+        client_host=event.client_host,
+        classic=ClassicMetadata(event.session_timeout_ms, event.protocols),
     )
 
 
-def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple[ConsumerMember, ClassicMetadata]:
+def _classic_member(group: ConsumerGroup, event: SyncGroup | Heartbeat) -> tuple[ConsumerMember, ClassicMetadata]:
     """Return the member that sent a request, and its classic metadata.
 
     Source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol
@@ -223,10 +223,10 @@ def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple
     Raises:
         KafkaError: if the member is unknown, does not use the classic protocol, or has another generation.
     """
-    member = named(group, given.member_id, given.instance_id)
+    member = named(group, event.member_id, event.instance_id)
     if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if member.epoch != given.generation:
+    if member.epoch != event.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     return member, member.classic
 

@@ -44,59 +44,59 @@ class Commits:
     def __init__(self, desk: GroupDesk) -> None:
         self._desk = desk
 
-    def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
+    def commit(self, group: Group | ConsumerGroup, event: CommitOffsets) -> None:
         """Write the offsets of a request whose metadata is not too long; answer when all in-sync replicas have them."""
         settings = self._desk.settings
         # As in Kafka, the limit in bytes is compared with the number of UTF-16 code units.
         limit = settings.metadata_max_bytes
-        fitting = {name: value for name, value in given.offsets.items() if _utf16_units(value.metadata) <= limit}
+        fitting = {name: value for name, value in event.offsets.items() if _utf16_units(value.metadata) <= limit}
         if settings.versions.each_offset_expires:
             fitting = {name: _with_expiry(value, settings.retention_ms) for name, value in fitting.items()}
         if not fitting:
-            self.refuse(given, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            self.refuse(event, ErrorCode.OFFSET_METADATA_TOO_LARGE)
             return
-        if given.transaction is None:
+        if event.transaction is None:
             group.offsets.prepare(fitting)
         else:
-            group.offsets.prepare_in_transaction(given.transaction.producer_id, fitting)
+            group.offsets.prepare_in_transaction(event.transaction.producer_id, fitting)
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             is_late = error is ErrorCode.REQUEST_TIMED_OUT
             answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
             if group.state is not State.DEAD:
-                self._written(group, given, fitting, error, offset)
+                self._written(group, event, fitting, error, offset)
                 if answer is ErrorCode.NONE:
-                    self._tell(group, given, fitting)
+                    self._tell(group, event, fitting)
             errors = {
-                name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
+                name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in event.offsets
             }
-            self._desk.answer(given.request, CommitResult(errors))
+            self._desk.answer(event.request, CommitResult(errors))
 
         records: list[tuple[bytes, bytes | None]] = [
             (offset_key(group.group_id, name), offset_value(value, settings.versions.offset))
             for name, value in fitting.items()
         ]
-        self._desk.write(group.group_id, records, written, given.now_us, given.transaction)
+        self._desk.write(group.group_id, records, written, event.now_us, event.transaction)
 
     def _written(
         self,
         group: Group | ConsumerGroup,
-        given: CommitOffsets,
+        event: CommitOffsets,
         fitting: Mapping[TopicPartition, OffsetAndMetadata],
         error: ErrorCode,
         offset: Offset,
     ) -> None:
         # Simplified: an offset that was appended but not replicated in time is dropped until a coordinator reads the
         # log. Kafka does the same before 4.0; since then the offset counts as soon as it is replicated.
-        if given.transaction is None:
+        if event.transaction is None:
             if error is ErrorCode.NONE:
                 group.offsets.appended(fitting, offset)
             else:
                 group.offsets.failed(fitting)
         elif error is ErrorCode.NONE:
-            group.offsets.appended_in_transaction(given.transaction.producer_id, fitting, offset)
+            group.offsets.appended_in_transaction(event.transaction.producer_id, fitting, offset)
         else:
-            group.offsets.failed_in_transaction(given.transaction.producer_id, fitting)
+            group.offsets.failed_in_transaction(event.transaction.producer_id, fitting)
 
     def transaction_ended(self, group: Group | ConsumerGroup, producer_id: int, *, committed: bool) -> None:
         """Apply or drop the offsets of a transaction, because its marker was written to the group's partition."""
@@ -110,21 +110,21 @@ class Commits:
     def _tell(
         self,
         group: Group | ConsumerGroup,
-        given: CommitOffsets,
+        request: CommitOffsets,
         fitting: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
-        transaction, member = given.transaction, group.members.get(given.member_id)
+        transaction, member = request.transaction, group.members.get(request.member_id)
         event: Callable[..., trace.TraceEvent]
         event = partial(trace.OffsetCommitted, client_id=None if member is None else shown(member.client_id))
         if transaction is not None:
             event = partial(trace.OffsetHeldBack, producer_id=transaction.producer_id)
-        event = partial(event, group=shown(group.group_id), member=shown(given.member_id) or None)
+        event = partial(event, group=shown(group.group_id), member=shown(request.member_id) or None)
         for name, value in fitting.items():
-            self._desk.tell(event(self._desk.node, *name, generation=given.generation, offset=value.offset))
+            self._desk.tell(event(self._desk.node, *name, generation=request.generation, offset=value.offset))
 
-    def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
+    def refuse(self, event: CommitOffsets, error: ErrorCode) -> None:
         """Answer a commit with this error for all its offsets."""
-        self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
+        self._desk.answer(event.request, CommitResult(dict.fromkeys(event.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
 

@@ -41,31 +41,31 @@ class ConsumerMembership:
         self._migration = migration
         self._configs = configs
 
-    def heartbeat(self, given: ConsumerHeartbeat) -> None:
+    def heartbeat(self, event: ConsumerHeartbeat) -> None:
         """Handle a heartbeat, and answer it immediately, or when all in-sync replicas have its changes."""
         check = partial(_check, takes_empty=self._desk.settings.one_coordinator)
-        hear(self._index, self._desk, given, check, self._stay, self._leave)
+        hear(self._index, self._desk, event, check, self._stay, self._leave)
 
-    def _stay(self, given: ConsumerHeartbeat) -> None:
-        joins = given.member_epoch == JOINS
-        classic = self._index.groups.get(given.group_id)
-        change = self._change_of(given.group_id, classic, may_begin=joins)
+    def _stay(self, event: ConsumerHeartbeat) -> None:
+        joins = event.member_epoch == JOINS
+        classic = self._index.groups.get(event.group_id)
+        change = self._change_of(event.group_id, classic, may_begin=joins)
         group = change.group
-        before = self._member(change, given, joins)
+        before = self._member(change, event, joins)
         if classic is not None:
             self._migration.take_over(change, classic)
             for member in group.members.values():
                 if member.classic is not None:
                     timeout_ms = member.classic.session_timeout_ms
-                    self._steps.begin_session(group, member.member_id, given.now_us, timeout_ms)
+                    self._steps.begin_session(group, member.member_id, event.now_us, timeout_ms)
         self._index.consumer_groups[group.group_id] = group
-        self._steps.subscribe(change, before, _as_it_says(before, given), given.now_us)
-        after = self._steps.assign(change, before.member_id, given.owned, given.now_us)
-        self._steps.begin_session(group, after.member_id, given.now_us)
+        self._steps.subscribe(change, before, _as_it_says(before, event), event.now_us)
+        after = self._steps.assign(change, before.member_id, event.owned, event.now_us)
+        self._steps.begin_session(group, after.member_id, event.now_us)
         is_full = (  # A member that joins sends all these fields, see _wrong_at_joining.
-            given.rebalance_timeout_ms != NOT_SAID_MS
-            and (given.topics is not None or given.topic_regex is not None)
-            and given.owned is not None
+            event.rebalance_timeout_ms != NOT_SAID_MS
+            and (event.topics is not None or event.topic_regex is not None)
+            and event.owned is not None
         )
         assigned = after.assigned if is_full or before.assigned != after.assigned else None
         interval_ms = self._configs.heartbeat_interval_ms(group)
@@ -74,9 +74,9 @@ class ConsumerMembership:
             result = ConsumerHeartbeatResult(error)
             if error is ErrorCode.NONE:
                 result = ConsumerHeartbeatResult(error, after.member_id, after.epoch, interval_ms, assigned)
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     def _change_of(self, group_id: str, classic: Group | None, *, may_begin: bool) -> Change:
         """Return a new change of the group, which is created or converted from a classic group if `may_begin`.
@@ -98,47 +98,47 @@ class ConsumerMembership:
             return self._migration.emptied(classic, ConsumerGroup(group_id, self._desk.settings.first_epoch))
         return self._migration.upgraded(classic)
 
-    def _member(self, change: Change, given: ConsumerHeartbeat, joins: bool) -> ConsumerMember:
+    def _member(self, change: Change, event: ConsumerHeartbeat, joins: bool) -> ConsumerMember:
         """Check the group's size and the member's epoch, and return the member as it was before the heartbeat."""
-        self._configs.check_room(change.group, given.member_id, given.instance_id)
-        member_id = given.member_id
+        self._configs.check_room(change.group, event.member_id, event.instance_id)
+        member_id = event.member_id
         if member_id == NO_MEMBER_ID:
             member_id = as_kafka_spells(self._desk.new_uuid())
-        member = self._steps.member(change, member_id, given.instance_id, may_join=joins, is_classic=False)
-        if given.instance_id is None or not joins:
-            check_epoch(member, given.member_epoch, given.owned)
+        member = self._steps.member(change, member_id, event.instance_id, may_join=joins, is_classic=False)
+        if event.instance_id is None or not joins:
+            check_epoch(member, event.member_epoch, event.owned)
         return member
 
-    def _leave(self, given: ConsumerHeartbeat) -> None:
+    def _leave(self, event: ConsumerHeartbeat) -> None:
         """Handle a heartbeat by which a member leaves. Source: consumerGroupLeave"""
-        group = self._index.consumer_groups.get(given.group_id)
+        group = self._index.consumer_groups.get(event.group_id)
         if group is None or group.HAS_TASKS:
-            what = "not found" if self._index.find(given.group_id) is None else "is not a consumer group"
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(given.group_id)} {what}.")
+            what = "not found" if self._index.find(event.group_id) is None else "is not a consumer group"
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(event.group_id)} {what}.")
         change = Change(group)
-        member = named(group, given.member_id, given.instance_id)
-        self._steps.leave(change, member, given)
+        member = named(group, event.member_id, event.instance_id)
+        self._steps.leave(change, member, event)
 
 
-def _as_it_says(member: ConsumerMember, given: ConsumerHeartbeat) -> ConsumerMember:
+def _as_it_says(member: ConsumerMember, event: ConsumerHeartbeat) -> ConsumerMember:
     """Return the member with the fields of a heartbeat; fields that the heartbeat leaves out stay as they are."""
     return replace(
         member,
-        instance_id=member.instance_id if given.instance_id is None else given.instance_id,
-        rack_id=member.rack_id if given.rack_id is None else given.rack_id,
+        instance_id=member.instance_id if event.instance_id is None else event.instance_id,
+        rack_id=member.rack_id if event.rack_id is None else event.rack_id,
         rebalance_timeout_ms=(
-            member.rebalance_timeout_ms if given.rebalance_timeout_ms == NOT_SAID_MS else given.rebalance_timeout_ms
+            member.rebalance_timeout_ms if event.rebalance_timeout_ms == NOT_SAID_MS else event.rebalance_timeout_ms
         ),
-        assignor=member.assignor if given.assignor is None else given.assignor,
-        topics=member.topics if given.topics is None else tuple(sorted(set(given.topics))),
-        topic_regex=member.topic_regex if given.topic_regex is None else given.topic_regex,
-        client_id=given.client_id,
-        client_host=given.client_host,
+        assignor=member.assignor if event.assignor is None else event.assignor,
+        topics=member.topics if event.topics is None else tuple(sorted(set(event.topics))),
+        topic_regex=member.topic_regex if event.topic_regex is None else event.topic_regex,
+        client_id=event.client_id,
+        client_host=event.client_host,
         classic=None,
     )
 
 
-def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
+def _check(event: ConsumerHeartbeat, *, takes_empty: bool) -> None:
     """Check the fields of a heartbeat. Source: throwIfConsumerGroupHeartbeatRequestIsInvalid
 
     Args:
@@ -148,40 +148,40 @@ def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
         KafkaError: INVALID_REQUEST, INVALID_REGULAR_EXPRESSION or UNSUPPORTED_ASSIGNOR.
     """
     wrong = ""
-    needs_id = given.makes_its_id or given.member_epoch > JOINS or given.member_epoch == LEAVES
-    if needs_id and not given.member_id.strip():
+    needs_id = event.makes_its_id or event.member_epoch > JOINS or event.member_epoch == LEAVES
+    if needs_id and not event.member_id.strip():
         wrong = "MemberId can't be empty."
-    elif not given.group_id.strip():
+    elif not event.group_id.strip():
         wrong = "GroupId can't be empty."
-    elif given.instance_id is not None and not given.instance_id.strip():
+    elif event.instance_id is not None and not event.instance_id.strip():
         wrong = "InstanceId can't be empty."
-    elif given.rack_id is not None and not given.rack_id.strip():
+    elif event.rack_id is not None and not event.rack_id.strip():
         wrong = "RackId can't be empty."
-    elif given.member_epoch < LEAVES_FOR_A_WHILE:
+    elif event.member_epoch < LEAVES_FOR_A_WHILE:
         wrong = "MemberEpoch is invalid."
-    elif given.member_epoch == LEAVES_FOR_A_WHILE and given.instance_id is None:
+    elif event.member_epoch == LEAVES_FOR_A_WHILE and event.instance_id is None:
         wrong = "InstanceId can't be null."
-    elif given.member_epoch == JOINS:
-        wrong = _wrong_at_joining(given, takes_empty=takes_empty)
+    elif event.member_epoch == JOINS:
+        wrong = _wrong_at_joining(event, takes_empty=takes_empty)
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
-    if given.topic_regex:
+    if event.topic_regex:
         # Differs from Kafka: it checks the member first, and the pattern only if it is new in the group.
-        described_by(given.topic_regex, "SubscribedTopicRegex")
-    if given.assignor is not None and given.assignor not in ASSIGNORS:
+        described_by(event.topic_regex, "SubscribedTopicRegex")
+    if event.assignor is not None and event.assignor not in ASSIGNORS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {shown(given.assignor)} is not supported. Supported assignors: {', '.join(ASSIGNORS)}.",
+            f"ServerAssignor {shown(event.assignor)} is not supported. Supported assignors: {', '.join(ASSIGNORS)}.",
         )
 
 
-def _wrong_at_joining(given: ConsumerHeartbeat, *, takes_empty: bool) -> str:
-    if given.rebalance_timeout_ms == NOT_SAID_MS:
+def _wrong_at_joining(event: ConsumerHeartbeat, *, takes_empty: bool) -> str:
+    if event.rebalance_timeout_ms == NOT_SAID_MS:
         return "RebalanceTimeoutMs must be provided in first request."
-    if given.owned is None or given.owned:
+    if event.owned is None or event.owned:
         return "TopicPartitions must be empty when (re-)joining."
-    names_none = given.topics is None and given.topic_regex is None
-    if names_none or not (takes_empty or given.topics or given.topic_regex):
+    names_none = event.topics is None and event.topic_regex is None
+    if names_none or not (takes_empty or event.topics or event.topic_regex):
         return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return ""
 

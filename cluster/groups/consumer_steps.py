@@ -159,22 +159,22 @@ class ConsumerSteps:
             )
         )
 
-    def leave(self, change: Change, member: ConsumerMember, given: MemberHeartbeat) -> None:
+    def leave(self, change: Change, member: ConsumerMember, event: MemberHeartbeat) -> None:
         """Remove a member, unless it is a static one that leaves for a while, and answer its heartbeat.
 
         Source: consumerGroupLeave, streamsGroupLeave
         """
-        if given.member_epoch == LEAVES_FOR_A_WHILE:
+        if event.member_epoch == LEAVES_FOR_A_WHILE:
             since = dict.fromkeys(member.assigned, 0) if member.since else {}
             gone = replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=(), since=since)
             change.add(current_record(gone))
         else:
-            self.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), given.now_us)
+            self.fence(change, [member], Departure(LeaveCause.LEAVE_REQUEST), event.now_us)
 
         def answer(error: ErrorCode, now_us: int) -> None:
-            self._desk.answer(given.request, ConsumerHeartbeatResult(error, member.member_id, given.member_epoch))
+            self._desk.answer(event.request, ConsumerHeartbeatResult(error, member.member_id, event.member_epoch))
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     # ------------------------------------------------------------------------------------------------------ assignment
 
@@ -397,20 +397,20 @@ HB = TypeVar("HB", bound=MemberHeartbeat)
 def hear(
     index: GroupIndex,
     desk: GroupDesk,
-    given: HB,
+    event: HB,
     check: Callable[[HB], None],
     stay: Callable[[HB], None],
     leave: Callable[[HB], None],
 ) -> None:
     """Check a heartbeat and pass it to `stay` or, if the member leaves, to `leave`; answer a raised KafkaError."""
     try:
-        check(given)
-        error = index.status(given.group_id)
+        check(event)
+        error = index.status(event.group_id)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
-        (leave if given.member_epoch < JOINS else stay)(given)
+        (leave if event.member_epoch < JOINS else stay)(event)
     except KafkaError as refusal:
-        desk.answer(given.request, ConsumerHeartbeatResult(refusal.code, message=refusal.message or None))
+        desk.answer(event.request, ConsumerHeartbeatResult(refusal.code, message=refusal.message or None))
 
 
 def fenced(group_type: str, said: int, known: int) -> KafkaError:

@@ -101,51 +101,51 @@ class GroupCoordinator:
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, given: CommonInput | CoordinatorInput) -> list[Action]:
-        match given:
+    def step(self, event: CommonInput | CoordinatorInput) -> list[Action]:
+        match event:
             case JoinGroup():
-                self._membership.join(given)
+                self._membership.join(event)
             case SyncGroup():
-                self._membership.sync(given)
+                self._membership.sync(event)
             case Heartbeat():
-                self._membership.heartbeat(given)
+                self._membership.heartbeat(event)
             case LeaveGroup():
-                self._membership.leave(given)
+                self._membership.leave(event)
             case ConsumerHeartbeat():
-                self._consumers.heartbeat(given)
+                self._consumers.heartbeat(event)
             case StreamsHeartbeat():
-                self._streams.heartbeat(given)
+                self._streams.heartbeat(event)
             case ShareHeartbeat():
-                self._shares.heartbeat(given)
+                self._shares.heartbeat(event)
             case SharesInitialized():
-                self._shares.initialized(given)
+                self._shares.initialized(event)
             case SharesDeleted():
-                self._deletions.shares_deleted(given)
+                self._deletions.shares_deleted(event)
             case AlterShareOffsets():
-                self._share_offsets.alter(given)
+                self._share_offsets.alter(event)
             case DeleteShareOffsets():
-                self._share_offsets.delete(given)
+                self._share_offsets.delete(event)
             case SharesChanged():
-                self._share_offsets.changed(given)
+                self._share_offsets.changed(event)
             case CommitOffsets():
-                self._commit(given)
+                self._commit(event)
             case TransactionCompleted():
-                self._transaction_ended(given)
+                self._transaction_ended(event)
             case DeleteGroups():
-                self._deletions.groups(given)
+                self._deletions.groups(event)
             case DeleteOffsets():
-                self._deletions.offsets(given)
+                self._deletions.offsets(event)
             case PartitionsDeleted():
-                self._deletions.with_topic(given)
-                self._shares.topics_deleted([one.topic for one in given.partitions], given.now_us)
+                self._deletions.with_topic(event)
+                self._shares.topics_deleted([one.topic for one in event.partitions], event.now_us)
             case Elected():
-                self._elected(given)
+                self._elected(event)
             case Loaded():
-                self._loaded(given)
+                self._loaded(event)
             case LeadershipResigned():
-                self._resigned(given)
+                self._resigned(event)
             case Written():
-                self._desk.written(given)
+                self._desk.written(event)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------ questions
@@ -197,69 +197,69 @@ class GroupCoordinator:
 
     # -------------------------------------------------------------------------------------------------------- offsets
 
-    def _commit(self, given: CommitOffsets) -> None:
+    def _commit(self, event: CommitOffsets) -> None:
         """Commit offsets. Source: handleCommitOffsets, handleTxnCommitOffsets"""
-        error = self.index.status(given.group_id, unnamed=given.transaction is None)
-        of_consumers = self.index.consumer_groups.get(given.group_id)
+        error = self.index.status(event.group_id, unnamed=event.transaction is None)
+        of_consumers = self.index.consumer_groups.get(event.group_id)
         if of_consumers is not None:
-            self._commit_of_consumer(of_consumers, given)
+            self._commit_of_consumer(of_consumers, event)
             return
-        group = self.index.groups.get(given.group_id)
-        if given.group_id in self.index.share_groups:
+        group = self.index.groups.get(event.group_id)
+        if event.group_id in self.index.share_groups:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         if error is ErrorCode.NONE and group is None:
-            if given.generation < 0:  # A consumer without group membership, which only stores its offsets in Kafka.
-                group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
+            if event.generation < 0:  # A consumer without group membership, which only stores its offsets in Kafka.
+                group = self.index.new(event.group_id, self._desk.wall_ms(event.now_us))
             else:
                 # source: OffsetMetadataManager.validateOffsetCommit; before 4.0 handleCommitOffsets
-                knows = given.knows_epochs and self._settings.one_coordinator
+                knows = event.knows_epochs and self._settings.one_coordinator
                 error = ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION
         if error is ErrorCode.NONE and group is not None:
-            error = _commit_error(group, given)
+            error = _commit_error(group, event)
         if error is not ErrorCode.NONE or group is None:
-            self._commits.refuse(given, error)
+            self._commits.refuse(event, error)
             return
-        member = group.members.get(given.member_id)
-        if member is not None and given.transaction is None:
-            self._rebalances.keep_alive(group, member, given.now_us)
-        self._commits.commit(group, given)
+        member = group.members.get(event.member_id)
+        if member is not None and event.transaction is None:
+            self._rebalances.keep_alive(group, member, event.now_us)
+        self._commits.commit(group, event)
 
-    def _commit_of_consumer(self, group: ConsumerGroup, given: CommitOffsets) -> None:
-        error = _commit_error_of_consumer(group, given)
+    def _commit_of_consumer(self, group: ConsumerGroup, event: CommitOffsets) -> None:
+        error = _commit_error_of_consumer(group, event)
         is_older = error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
-        if error is ErrorCode.NONE or (is_older and self._counts_all_the_same(group, given)):
-            self._commits.commit(group, given)
+        if error is ErrorCode.NONE or (is_older and self._counts_all_the_same(group, event)):
+            self._commits.commit(group, event)
         else:
-            self._commits.refuse(given, error)
+            self._commits.refuse(event, error)
 
-    def _counts_all_the_same(self, group: ConsumerGroup, given: CommitOffsets) -> bool:
+    def _counts_all_the_same(self, group: ConsumerGroup, event: CommitOffsets) -> bool:
         """Return True if a commit with an older member epoch is valid: the member has had the partitions since then.
 
         Source: ConsumerGroup.createAssignmentEpochValidator (KIP-1251)
         """
-        member, partitions = group.members[given.member_id], self._topics.with_ids(given.offsets)
+        member, partitions = group.members[event.member_id], self._topics.with_ids(event.offsets)
         if isinstance(group, StreamsGroup):
-            epochs, is_known = [group.assignment_epoch(member, name) for name in given.offsets], True
+            epochs, is_known = [group.assignment_epoch(member, name) for name in event.offsets], True
         else:
             epochs = [member.assignment_epoch(one) for one in partitions]
-            is_known = len(partitions) == len(given.offsets) and self._settings.older_epochs_count
-        had = all(epoch is not None and epoch <= given.generation for epoch in epochs)
-        return is_known and given.generation < member.epoch and had
+            is_known = len(partitions) == len(event.offsets) and self._settings.older_epochs_count
+        had = all(epoch is not None and epoch <= event.generation for epoch in epochs)
+        return is_known and event.generation < member.epoch and had
 
-    def _transaction_ended(self, given: TransactionCompleted) -> None:
+    def _transaction_ended(self, event: TransactionCompleted) -> None:
         """Apply the end of a transaction to the groups of its partition, or defer it while the partition is loaded.
 
         Source: GroupMetadataManager.handleTxnCompletion
         """
-        if given.partition in self.index.loading:
-            self._ended_meanwhile.setdefault(given.partition, []).append(given)
+        if event.partition in self.index.loading:
+            self._ended_meanwhile.setdefault(event.partition, []).append(event)
             return
         groups: list[Group | ConsumerGroup] = [
-            *self.index.kept_in(given.partition),
-            *self.index.consumer_groups_kept_in(given.partition),
+            *self.index.kept_in(event.partition),
+            *self.index.consumer_groups_kept_in(event.partition),
         ]
         for group in groups:
-            self._commits.transaction_ended(group, given.producer_id, committed=given.committed)
+            self._commits.transaction_ended(group, event.producer_id, committed=event.committed)
 
     def _expire(self, now_us: int) -> None:
         """Remove expired offsets, and repeat this after offsets.retention.check.interval.ms.
@@ -278,87 +278,87 @@ class GroupCoordinator:
 
     # ------------------------------------------------------------------------------------------------------ leadership
 
-    def _elected(self, given: Elected) -> None:
+    def _elected(self, event: Elected) -> None:
         """Begin to load the groups of a partition that this broker now leads.
 
         Source: onElection, loadGroupsAndOffsets
         """
-        if not self.index.is_news(given) or given.partition in self.index.owned:
+        if not self.index.is_news(event) or event.partition in self.index.owned:
             return  # The change is not new, or this broker led already and has the groups.
-        self.index.loading[given.partition] = given.leader_epoch
-        self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
+        self.index.loading[event.partition] = event.leader_epoch
+        self._desk.want(Load(partition=event.partition, leader_epoch=event.leader_epoch))
         if not self._checks_expiry:
             self._checks_expiry = True
-            self._desk.after(self._settings.retention_check_interval_ms, self._expire, given.now_us)
+            self._desk.after(self._settings.retention_check_interval_ms, self._expire, event.now_us)
 
-    def _loaded(self, given: Loaded) -> None:
-        if not self.index.loaded(given.partition, given.leader_epoch):
+    def _loaded(self, event: Loaded) -> None:
+        if not self.index.loaded(event.partition, event.leader_epoch):
             return
-        found: list[Group | ConsumerGroup] = [*given.groups, *given.consumer_groups, *given.share_groups]
-        if found or given.unreadable:
+        found: list[Group | ConsumerGroup] = [*event.groups, *event.consumer_groups, *event.share_groups]
+        if found or event.unreadable:
             self._desk.tell(
                 GroupsLoaded(
                     self._desk.node,
                     OFFSETS_TOPIC,
-                    given.partition,
-                    leader_epoch=given.leader_epoch,
+                    event.partition,
+                    leader_epoch=event.leader_epoch,
                     groups=len(found),
                     offsets=sum(len(group.offsets.committed) for group in found),
                     held_back=sum(len(one) for group in found for one in group.offsets.transactional.values()),
-                    unreadable=given.unreadable,
+                    unreadable=event.unreadable,
                 )
             )
-        for group in given.groups:
+        for group in event.groups:
             self.index.groups[group.group_id] = group
-            self._rebalances.loaded(group, given.now_us)
-        for consumers in given.consumer_groups:
+            self._rebalances.loaded(group, event.now_us)
+        for consumers in event.consumer_groups:
             self.index.consumer_groups[consumers.group_id] = consumers
-            (self._streams if consumers.HAS_TASKS else self._steps).begin(consumers, given.now_us)
-        for shares in given.share_groups:
+            (self._streams if consumers.HAS_TASKS else self._steps).begin(consumers, event.now_us)
+        for shares in event.share_groups:
             self.index.share_groups[shares.group_id] = shares
-            self._shares.begin(shares, given.now_us)
-        for ended in self._ended_meanwhile.pop(given.partition, ()):
+            self._shares.begin(shares, event.now_us)
+        for ended in self._ended_meanwhile.pop(event.partition, ()):
             self._transaction_ended(ended)
 
-    def _resigned(self, given: LeadershipResigned) -> None:
+    def _resigned(self, event: LeadershipResigned) -> None:
         """Drop the groups of a partition that this broker no longer leads.
 
         Source: onResignation, removeGroupsAndOffsets
         """
-        if not self.index.is_news(given):
+        if not self.index.is_news(event):
             return
-        self.index.lost(given.partition)
-        self._ended_meanwhile.pop(given.partition, None)
-        lost = self.index.kept_in(given.partition)
+        self.index.lost(event.partition)
+        self._ended_meanwhile.pop(event.partition, None)
+        lost = self.index.kept_in(event.partition)
         for group in lost:
-            self._rebalances.unload(group, given.now_us)
+            self._rebalances.unload(group, event.now_us)
             del self.index.groups[group.group_id]
-        lost_consumers = self.index.consumer_groups_kept_in(given.partition)
+        lost_consumers = self.index.consumer_groups_kept_in(event.partition)
         for consumers in lost_consumers:
             consumers.stop_timers()
             del self.index.consumer_groups[consumers.group_id]
-        lost_shares = self.index.share_groups_kept_in(given.partition)
+        lost_shares = self.index.share_groups_kept_in(event.partition)
         for shares in lost_shares:
             shares.stop_timers()
             del self.index.share_groups[shares.group_id]
         count = len(lost) + len(lost_consumers) + len(lost_shares)
         if count:
-            self._desk.tell(GroupsUnloaded(self._desk.node, OFFSETS_TOPIC, given.partition, groups=count))
+            self._desk.tell(GroupsUnloaded(self._desk.node, OFFSETS_TOPIC, event.partition, groups=count))
 
 
-def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
+def _commit_error(group: Group, event: CommitOffsets) -> ErrorCode:
     """Return the error of a commit to a classic group, NONE if it is valid.
 
     Source: validateOffsetCommit, doCommitOffsets
     """
-    if given.generation < 0 and group.state is State.EMPTY:
+    if event.generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
-    in_transaction = given.transaction is not None
-    if _names_member(given):
-        error = member_error(group, given.member_id, given.instance_id)
+    in_transaction = event.transaction is not None
+    if _names_member(event):
+        error = member_error(group, event.member_id, event.instance_id)
         if error is not ErrorCode.NONE:
             return error
-        if given.generation != group.generation:
+        if event.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         # With the latest generation, the member should request its assignment before it commits.
         waits = group.state is State.COMPLETING_REBALANCE and not in_transaction
@@ -367,26 +367,26 @@ def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
     return ErrorCode.NONE if in_transaction else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _names_member(given: CommitOffsets) -> bool:
-    return given.generation >= 0 or given.member_id != NO_MEMBER_ID or given.instance_id is not None
+def _names_member(event: CommitOffsets) -> bool:
+    return event.generation >= 0 or event.member_id != NO_MEMBER_ID or event.instance_id is not None
 
 
-def _commit_error_of_consumer(group: ConsumerGroup, given: CommitOffsets) -> ErrorCode:
+def _commit_error_of_consumer(group: ConsumerGroup, event: CommitOffsets) -> ErrorCode:
     """Return the error of a commit to a consumer group, NONE if it is valid.
 
     Source: ConsumerGroup.validateOffsetCommit
     """
-    in_transaction = given.transaction is not None
-    if given.generation < 0 and not group.members:
+    in_transaction = event.transaction is not None
+    if event.generation < 0 and not group.members:
         return ErrorCode.NONE
-    if in_transaction and not _names_member(given):
+    if in_transaction and not _names_member(event):
         return ErrorCode.NONE  # Before KIP-447 producers do not name the member.
-    member = group.members.get(given.member_id)
+    member = group.members.get(event.member_id)
     speaks_kip_848 = member is not None and member.classic is None
-    if speaks_kip_848 and not in_transaction and not given.knows_epochs:
+    if speaks_kip_848 and not in_transaction and not event.knows_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
-    error = _epoch_error(group, given.member_id, given.generation)
-    is_unknown = error is ErrorCode.STALE_MEMBER_EPOCH and not given.knows_epochs
+    error = _epoch_error(group, event.member_id, event.generation)
+    is_unknown = error is ErrorCode.STALE_MEMBER_EPOCH and not event.knows_epochs
     return ErrorCode.ILLEGAL_GENERATION if is_unknown else error
 
 

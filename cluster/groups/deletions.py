@@ -49,19 +49,19 @@ class Deletions:
         self._deleting: dict[str, list[Callable[[ErrorCode], None]]] = {}
         """Callbacks of the deletions of share groups that wait for the share coordinator, by group id."""
 
-    def groups(self, given: DeleteGroups) -> None:
+    def groups(self, event: DeleteGroups) -> None:
         """Delete groups, and answer when all are done."""
-        errors = dict.fromkeys(given.group_ids, ErrorCode.NONE)
+        errors = dict.fromkeys(event.group_ids, ErrorCode.NONE)
         waiting = dict(errors)
 
         def done(group_id: str, error: ErrorCode) -> None:
             errors[group_id] = error
             del waiting[group_id]
             if not waiting:
-                self._desk.answer(given.request, DeleteGroupsResult(errors))
+                self._desk.answer(event.request, DeleteGroupsResult(errors))
 
         if not waiting:
-            self._desk.answer(given.request, DeleteGroupsResult(errors))
+            self._desk.answer(event.request, DeleteGroupsResult(errors))
         for group_id in errors:
             error = self._index.status(group_id, unnamed=True)
             group = self._index.find(group_id)
@@ -72,7 +72,7 @@ class Deletions:
             if error is not ErrorCode.NONE or group is None:
                 done(group_id, error)
             else:
-                self._delete_group(group, partial(done, group_id), given.now_us)
+                self._delete_group(group, partial(done, group_id), event.now_us)
 
     def _delete_group(
         self, group: Group | ConsumerGroup | ShareGroup, done: Callable[[ErrorCode], None], now_us: int
@@ -114,55 +114,55 @@ class Deletions:
 
         self._commits.delete_consumer_group(group, BY_OPERATOR, written, now_us)
 
-    def shares_deleted(self, given: SharesDeleted) -> None:
+    def shares_deleted(self, event: SharesDeleted) -> None:
         """Delete a share group after its share states were deleted. Source: performShareGroupsDeletion"""
-        waiting = self._deleting.pop(given.group_id)
+        waiting = self._deleting.pop(event.group_id)
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             for done in waiting:
                 done(CHANGE_ERRORS.get(error, error))
 
-        group = self._index.share_groups.get(given.group_id)
-        if given.error is not ErrorCode.NONE or group is None:
-            written(ErrorCode.NOT_COORDINATOR if group is None else given.error, UNKNOWN_OFFSET, given.now_us)
+        group = self._index.share_groups.get(event.group_id)
+        if event.error is not ErrorCode.NONE or group is None:
+            written(ErrorCode.NOT_COORDINATOR if group is None else event.error, UNKNOWN_OFFSET, event.now_us)
             return
         group.stop_timers()
-        self._index.forget(given.group_id)
+        self._index.forget(event.group_id)
         tombstones = [group.encoded(record) for record in group.tombstones()]
-        self._desk.write(given.group_id, tombstones, written, given.now_us)
+        self._desk.write(event.group_id, tombstones, written, event.now_us)
 
-    def offsets(self, given: DeleteOffsets) -> None:
-        error = self._index.status(given.group_id)
-        group = self._index.find(given.group_id)
+    def offsets(self, event: DeleteOffsets) -> None:
+        error = self._index.status(event.group_id)
+        group = self._index.find(event.group_id)
         in_use = group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY)
         if error is ErrorCode.NONE and group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         elif isinstance(group, Group) and in_use and not group.is_consumer_group:
             error = ErrorCode.NON_EMPTY_GROUP
         if error is not ErrorCode.NONE or group is None:
-            self._desk.answer(given.request, DeleteOffsetsResult(error, {}))
+            self._desk.answer(event.request, DeleteOffsetsResult(error, {}))
             return
         errors = {
             name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use and group.reads(name.topic) else ErrorCode.NONE
-            for name in given.partitions
+            for name in event.partitions
         }
         free = [name for name, refusal in errors.items() if refusal is ErrorCode.NONE]
 
         def written(error: ErrorCode, is_in_log: bool) -> None:
             answer = CHANGE_ERRORS.get(error, error)
             partition_errors = errors if answer is ErrorCode.NONE else {}
-            self._desk.answer(given.request, DeleteOffsetsResult(answer, partition_errors))
+            self._desk.answer(event.request, DeleteOffsetsResult(answer, partition_errors))
 
         if isinstance(group, ConsumerGroup):
-            self._commits.delete_of_consumers(group, free, BY_OPERATOR, written, given.now_us)
+            self._commits.delete_of_consumers(group, free, BY_OPERATOR, written, event.now_us)
         else:
-            self._clean_up([group], free, BY_OPERATOR, given.now_us)
+            self._clean_up([group], free, BY_OPERATOR, event.now_us)
             written(ErrorCode.NONE, True)
 
-    def with_topic(self, given: PartitionsDeleted) -> None:
-        self._clean_up(list(self._index.groups.values()), given.partitions, WITH_TOPIC, given.now_us)
+    def with_topic(self, event: PartitionsDeleted) -> None:
+        self._clean_up(list(self._index.groups.values()), event.partitions, WITH_TOPIC, event.now_us)
         for group in self._index.consumer_groups.values():
-            self._commits.delete_of_consumers(group, given.partitions, WITH_TOPIC, None, given.now_us)
+            self._commits.delete_of_consumers(group, event.partitions, WITH_TOPIC, None, event.now_us)
 
     def _clean_up(
         self, groups: Iterable[Group], names: Iterable[TopicPartition], why: RemovalCause, now_us: int

@@ -53,57 +53,57 @@ class Membership:
         group = self._index.consumer_groups.get(group_id)
         return group if group is not None and group.members and not group.HAS_TASKS else None
 
-    def join(self, given: JoinGroup) -> None:
+    def join(self, event: JoinGroup) -> None:
         """Check a JoinGroup request, and add or update its member. Source: handleJoinGroup"""
-        error = self._index.status(given.group_id)
+        error = self._index.status(event.group_id)
         limits = self._desk.settings
         if error is ErrorCode.NONE and not (
-            limits.min_session_timeout_ms <= given.session_timeout_ms <= limits.max_session_timeout_ms
+            limits.min_session_timeout_ms <= event.session_timeout_ms <= limits.max_session_timeout_ms
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
-        of_consumers = self._consumer_group(given.group_id)
-        other = self._index.consumer_groups.get(given.group_id)
-        if given.group_id in self._index.share_groups or (of_consumers is None and other is not None and other.members):
+        of_consumers = self._consumer_group(event.group_id)
+        other = self._index.consumer_groups.get(event.group_id)
+        if event.group_id in self._index.share_groups or (of_consumers is None and other is not None and other.members):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is ErrorCode.NONE and of_consumers is not None:
-            self._in_consumer_groups.join(of_consumers, given)
+            self._in_consumer_groups.join(of_consumers, event)
             return
-        if error is ErrorCode.NONE and given.group_id in self._index.consumer_groups:
-            self._make_classic(given)
-        group = self._index.groups.get(given.group_id)
+        if error is ErrorCode.NONE and event.group_id in self._index.consumer_groups:
+            self._make_classic(event)
+        group = self._index.groups.get(event.group_id)
         if error is ErrorCode.NONE and group is None:
-            if given.member_id == NO_MEMBER_ID:
+            if event.member_id == NO_MEMBER_ID:
                 # Differs from Kafka: since 4.0 it writes the new group immediately, without members.
-                group = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
+                group = self._index.new(event.group_id, self._desk.wall_ms(event.now_us))
             else:
                 error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE or group is None:
-            self._desk.answer(given.request, JoinResult(error, given.member_id))
+            self._desk.answer(event.request, JoinResult(error, event.member_id))
             return
-        if not self._has_room(group, given.member_id):
-            member = group.members.get(given.member_id)
-            group.remove(given.member_id)
+        if not self._has_room(group, event.member_id):
+            member = group.members.get(event.member_id)
+            group.remove(event.member_id)
             if member is not None:
                 why = Departure(LeaveCause.GROUP_FULL, max_size=limits.max_size)
                 self._desk.tell(left(self._desk.node, group, member, why))
-            self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            self._desk.answer(event.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
             if limits.one_coordinator:
                 return  # As in Kafka, even if the other members were waiting only for this one.
-        elif not group.supports(given.protocol_type, given.protocols):
-            self._desk.answer(given.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, given.member_id))
-        elif given.member_id == NO_MEMBER_ID:
-            self._join_new(group, given)
+        elif not group.supports(event.protocol_type, event.protocols):
+            self._desk.answer(event.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id))
+        elif event.member_id == NO_MEMBER_ID:
+            self._join_new(group, event)
         else:
-            self._join_again(group, given)
-        self._rebalances.maybe_complete_join(group, given.now_us)
+            self._join_again(group, event)
+        self._rebalances.maybe_complete_join(group, event.now_us)
 
-    def _make_classic(self, given: JoinGroup) -> None:
+    def _make_classic(self, event: JoinGroup) -> None:
         """Replace an empty consumer group by a classic group with its offsets. Source: maybeDeleteEmptyConsumerGroup"""
-        old = self._index.consumer_groups[given.group_id]
+        old = self._index.consumer_groups[event.group_id]
         tombstones = [old.encoded(record) for record in old.tombstones()]
-        self._desk.write(old.group_id, tombstones, None, given.now_us)
+        self._desk.write(old.group_id, tombstones, None, event.now_us)
         self._index.forget(old.group_id)
-        fresh = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
+        fresh = self._index.new(event.group_id, self._desk.wall_ms(event.now_us))
         fresh.offsets = old.offsets
 
     def _has_room(self, group: Group, member_id: str) -> bool:
@@ -120,122 +120,122 @@ class Membership:
             case _:
                 return member is not None or len(group.members) + waiting < self._desk.settings.max_size
 
-    def _join_new(self, group: Group, given: JoinGroup) -> None:
+    def _join_new(self, group: Group, event: JoinGroup) -> None:
         """Handle a JoinGroup without a member id. Source: doNewMemberJoinGroup"""
-        new_id = f"{given.client_id if given.instance_id is None else given.instance_id}-{self._desk.new_uuid()}"
+        new_id = f"{event.client_id if event.instance_id is None else event.instance_id}-{self._desk.new_uuid()}"
         if len(new_id.encode()) > MAX_TEXT_BYTES:
             # As in Kafka, which makes the id and then fails to encode it in the response.
-            self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._desk.answer(event.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        known_id = None if given.instance_id is None else group.static_members.get(given.instance_id)
+        known_id = None if event.instance_id is None else group.static_members.get(event.instance_id)
         if known_id is not None:
-            self._rebalances.replace_static(group, group.members[known_id], given, new_id)
-        elif given.requires_member_id:
-            self._rebalances.give_id(group, given, new_id)
+            self._rebalances.replace_static(group, group.members[known_id], event, new_id)
+        elif event.requires_member_id:
+            self._rebalances.give_id(group, event, new_id)
         else:
-            self._rebalances.add(group, given, new_id)
+            self._rebalances.add(group, event, new_id)
 
-    def _join_again(self, group: Group, given: JoinGroup) -> None:
+    def _join_again(self, group: Group, event: JoinGroup) -> None:
         """Handle a JoinGroup with a member id. Source: doCurrentMemberJoinGroup"""
-        if given.member_id in group.pending_members:
-            if given.instance_id is None:
-                self._rebalances.add(group, given, given.member_id)
+        if event.member_id in group.pending_members:
+            if event.instance_id is None:
+                self._rebalances.add(group, event, event.member_id)
             else:  # As in Kafka, where this is an exception, because static members do not get pending ids.
-                self._desk.answer(given.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
+                self._desk.answer(event.request, JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        error = member_error(group, given.member_id, given.instance_id)
+        error = member_error(group, event.member_id, event.instance_id)
         if error is not ErrorCode.NONE:
-            self._desk.answer(given.request, JoinResult(error, given.member_id))
+            self._desk.answer(event.request, JoinResult(error, event.member_id))
             return
-        member = group.members[given.member_id]
+        member = group.members[event.member_id]
         if group.state is State.PREPARING_REBALANCE:
-            self._rebalances.update(group, member, given, RebalanceCause.MEMBER_REJOINED)
-        elif member.protocols != given.protocols:
-            self._rebalances.update(group, member, given, RebalanceCause.OTHER_PROTOCOLS)
+            self._rebalances.update(group, member, event, RebalanceCause.MEMBER_REJOINED)
+        elif member.protocols != event.protocols:
+            self._rebalances.update(group, member, event, RebalanceCause.OTHER_PROTOCOLS)
         elif group.state is State.STABLE and group.is_leader(member.member_id):
             # The leader may have seen a change that its metadata does not show, for example new partitions of a topic.
-            self._rebalances.update(group, member, given, RebalanceCause.LEADER_REJOINED)
+            self._rebalances.update(group, member, event, RebalanceCause.LEADER_REJOINED)
         else:
-            self._rebalances.rejoined(group, given)
+            self._rebalances.rejoined(group, event)
 
-    def sync(self, given: SyncGroup) -> None:
+    def sync(self, event: SyncGroup) -> None:
         """Answer SyncGroup, or let it wait for the leader's assignment. Source: handleSyncGroup"""
-        of_consumers = self._consumer_group(given.group_id)
+        of_consumers = self._consumer_group(event.group_id)
         if of_consumers is not None:
-            self._in_consumer_groups.sync(of_consumers, given)
+            self._in_consumer_groups.sync(of_consumers, event)
             return
-        error, group = self._group_of_member(given)
+        error, group = self._group_of_member(event)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance in progress ended with the former coordinator, and older clients do not expect this error.
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is ErrorCode.NONE:
             assert group is not None
-            wrong_type = given.protocol_type is not None and given.protocol_type != group.protocol_type
-            if wrong_type or (given.protocol is not None and given.protocol != group.protocol):
+            wrong_type = event.protocol_type is not None and event.protocol_type != group.protocol_type
+            if wrong_type or (event.protocol is not None and event.protocol != group.protocol):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             elif group.state is State.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not ErrorCode.NONE or group is None:
-            self._desk.answer(given.request, SyncResult(error))
+            self._desk.answer(event.request, SyncResult(error))
             return
-        member = group.members[given.member_id]
-        self._rebalances.synced(group, given.member_id)
+        member = group.members[event.member_id]
+        self._rebalances.synced(group, event.member_id)
         if group.state is State.COMPLETING_REBALANCE:
-            member.awaiting_sync = given.request
-            self._rebalances.sync(group, member, given.assignments, given.now_us)
+            member.awaiting_sync = event.request
+            self._rebalances.sync(group, member, event.assignments, event.now_us)
         else:
             result = SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
-            self._desk.answer(given.request, result)
-            self._rebalances.keep_alive(group, member, given.now_us)
+            self._desk.answer(event.request, result)
+            self._rebalances.keep_alive(group, member, event.now_us)
 
-    def heartbeat(self, given: Heartbeat) -> None:
+    def heartbeat(self, event: Heartbeat) -> None:
         """Answer a heartbeat and restart the member's session timeout. Source: handleHeartbeat"""
-        of_consumers = self._consumer_group(given.group_id)
+        of_consumers = self._consumer_group(event.group_id)
         if of_consumers is not None:
-            self._in_consumer_groups.heartbeat(of_consumers, given)
+            self._in_consumer_groups.heartbeat(of_consumers, event)
             return
-        error, group = self._group_of_member(given)
+        error, group = self._group_of_member(event)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE  # The group is still being loaded; the next heartbeat is checked.
         elif error is ErrorCode.NONE:
             assert group is not None
-            self._rebalances.keep_alive(group, group.members[given.member_id], given.now_us)
+            self._rebalances.keep_alive(group, group.members[event.member_id], event.now_us)
             if group.state is State.PREPARING_REBALANCE:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-        self._desk.answer(given.request, HeartbeatResult(error))
+        self._desk.answer(event.request, HeartbeatResult(error))
 
-    def _group_of_member(self, given: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
+    def _group_of_member(self, event: SyncGroup | Heartbeat) -> tuple[ErrorCode, Group | None]:
         """Return the error of a request's group, member or generation, and the group.
 
         The error is NONE and the group is not None if all are current.
         """
-        error = self._index.status(given.group_id)
-        group = self._index.groups.get(given.group_id)
+        error = self._index.status(event.group_id)
+        group = self._index.groups.get(event.group_id)
         if error is not ErrorCode.NONE:
             return error, None
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID, None
-        error = member_error(group, given.member_id, given.instance_id)
-        if error is ErrorCode.NONE and given.generation != group.generation:
+        error = member_error(group, event.member_id, event.instance_id)
+        if error is ErrorCode.NONE and event.generation != group.generation:
             error = ErrorCode.ILLEGAL_GENERATION
         return error, group
 
-    def leave(self, given: LeaveGroup) -> None:
+    def leave(self, event: LeaveGroup) -> None:
         """Remove the members in a LeaveGroup request. Source: handleLeaveGroup"""
-        error = self._index.status(given.group_id)
+        error = self._index.status(event.group_id)
         if error is not ErrorCode.NONE:
-            self._desk.answer(given.request, LeaveResult(error))
+            self._desk.answer(event.request, LeaveResult(error))
             return
-        of_consumers = self._consumer_group(given.group_id)
+        of_consumers = self._consumer_group(event.group_id)
         if of_consumers is not None:
-            self._in_consumer_groups.leave(of_consumers, given)
+            self._in_consumer_groups.leave(of_consumers, event)
             return
-        group = self._index.groups.get(given.group_id)
+        group = self._index.groups.get(event.group_id)
         left = tuple(
-            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, given.now_us))
-            for one in given.members
+            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, event.now_us))
+            for one in event.members
         )
-        self._desk.answer(given.request, LeaveResult(ErrorCode.NONE, left))
+        self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, left))
 
     def _remove(self, group: Group, leaving: Leaving, now_us: int) -> ErrorCode:
         member_id, instance_id, reason = leaving

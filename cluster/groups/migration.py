@@ -226,14 +226,14 @@ def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
 def _consumer_member(classic: Group, old: Member, topics: TopicDirectory) -> ConsumerMember:
     assigned: Partitions = ()
     if old.assignment:
-        given = read_assignment(old.assignment)
-        if given.user_data_bytes:
+        value = read_assignment(old.assignment)
+        if value.user_data_bytes:
             raise _not_upgraded(
                 classic,
                 "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
                 "assignor before re-attempting the upgrade.",
             )
-        assigned = topics.with_ids(given.partitions)
+        assigned = topics.with_ids(value.partitions)
     metadata = dict(old.protocols).get(classic.protocol or "")
     if metadata is None:
         # As in Kafka: there is no generation yet, or this member joined later and does not support its protocol.

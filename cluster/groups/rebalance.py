@@ -46,44 +46,44 @@ class Rebalances:
 
     # ----------------------------------------------------------------------------------------------------- joining
 
-    def add(self, group: Group, given: JoinGroup, member_id: str) -> None:
+    def add(self, group: Group, event: JoinGroup, member_id: str) -> None:
         """Add a member and start a rebalance. Source: addMemberAndRebalance"""
         member = Member(
             member_id=member_id,
-            instance_id=given.instance_id,
-            client_id=given.client_id,
-            client_host=given.client_host,
-            rebalance_timeout_ms=given.rebalance_timeout_ms,
-            session_timeout_ms=given.session_timeout_ms,
-            protocol_type=given.protocol_type,
-            protocols=given.protocols,
-            awaiting_join=given.request,
+            instance_id=event.instance_id,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            rebalance_timeout_ms=event.rebalance_timeout_ms,
+            session_timeout_ms=event.session_timeout_ms,
+            protocol_type=event.protocol_type,
+            protocols=event.protocols,
+            awaiting_join=event.request,
             is_new=True,
         )
         # Before 4.0 this applies only to a new group, since then also to one that had become empty.
         if group.is_first_join and (group.generation == 0 or self._desk.settings.one_coordinator):
             group.member_came = True
         group.add(member)
-        self._tell_joined(group, member, given)
-        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
-        self._maybe_prepare(group, _trigger(RebalanceCause.MEMBER_JOINED, member), given.now_us)
+        self._tell_joined(group, member, event)
+        self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, event.now_us)
+        self._maybe_prepare(group, _trigger(RebalanceCause.MEMBER_JOINED, member), event.now_us)
 
-    def update(self, group: Group, member: Member, given: JoinGroup, cause: RebalanceCause) -> None:
+    def update(self, group: Group, member: Member, event: JoinGroup, cause: RebalanceCause) -> None:
         """Update a member that joins again, and start a rebalance. Source: updateMemberAndRebalance"""
-        _take_over(member, given, given.request)
-        self._maybe_prepare(group, _trigger(cause, member), given.now_us)
+        _take_over(member, event, event.request)
+        self._maybe_prepare(group, _trigger(cause, member), event.now_us)
 
-    def give_id(self, group: Group, given: JoinGroup, member_id: str) -> None:
+    def give_id(self, group: Group, event: JoinGroup, member_id: str) -> None:
         """Answer MEMBER_ID_REQUIRED with a new id; the client becomes a member when it joins with this id (KIP-394)."""
         out = partial(self.remove_pending, group, member_id)
-        group.pending_members[member_id] = self._desk.after(given.session_timeout_ms, out, given.now_us)
-        self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        group.pending_members[member_id] = self._desk.after(event.session_timeout_ms, out, event.now_us)
+        self._desk.answer(event.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
     def remove_pending(self, group: Group, member_id: str, now_us: int) -> None:
         group.remove(member_id)
         self.maybe_complete_join(group, now_us)
 
-    def replace_static(self, group: Group, member: Member, given: JoinGroup, new_id: str) -> None:
+    def replace_static(self, group: Group, member: Member, event: JoinGroup, new_id: str) -> None:
         """Give a static member that has returned without its member id the id `new_id`; rebalance only if necessary.
 
         Source: updateStaticMemberAndRebalance (KIP-345, KIP-814)
@@ -94,26 +94,26 @@ class Rebalances:
         self._answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         group.replace(member, new_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-        self.keep_alive(group, member, given.now_us)
-        _take_over(member, given, given.request)
-        self._tell_joined(group, member, given, replaced=old_id)
+        self.keep_alive(group, member, event.now_us)
+        _take_over(member, event, event.request)
+        self._tell_joined(group, member, event, replaced=old_id)
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may already be assigning partitions to the old id.
-            self.prepare(group, _trigger(RebalanceCause.STATIC_RETURNED, member), given.now_us)
+            self.prepare(group, _trigger(RebalanceCause.STATIC_RETURNED, member), event.now_us)
         elif group.protocol != group.select_protocol():
-            self._maybe_prepare(group, _trigger(RebalanceCause.PROTOCOL_CHANGED, member), given.now_us)
+            self._maybe_prepare(group, _trigger(RebalanceCause.PROTOCOL_CHANGED, member), event.now_us)
         elif group.state is State.STABLE:
             assignments = {one.member_id: one.assignment for one in group.members.values()}
 
             def stored(error: ErrorCode, now_us: int) -> None:
-                if member.awaiting_join != given.request:
+                if member.awaiting_join != event.request:
                     return  # Already answered, because of a new rebalance or because the member returned once more.
                 if error is not ErrorCode.NONE:
                     member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
                     group.replace(member, old_id)
                     self._answer_join(member, _joined(group, NO_MEMBER_ID, error, leader_id=previous_leader))
                     self.keep_alive(group, member, now_us)
-                elif given.may_skip_assignment:
+                elif event.may_skip_assignment:
                     leads = group.is_leader(new_id)
                     members = _members(group) if leads else ()
                     self._answer_join(member, _joined(group, new_id, members=members, skip_assignment=leads))
@@ -121,15 +121,15 @@ class Rebalances:
                     # An old client that believes it leads would assign partitions, but no member would get them.
                     self._answer_join(member, _joined(group, new_id, leader_id=previous_leader))
 
-            self.store(group, assignments, stored, given.now_us)
+            self.store(group, assignments, stored, event.now_us)
 
-    def rejoined(self, group: Group, given: JoinGroup) -> None:
+    def rejoined(self, group: Group, event: JoinGroup) -> None:
         """Answer JoinGroup with the group's current generation: the client may have missed the response."""
         # Either the member is not the leader, or the group waits for its assignment.
-        members = _members(group) if group.is_leader(given.member_id) else ()
-        self._desk.answer(given.request, _joined(group, given.member_id, members=members))
+        members = _members(group) if group.is_leader(event.member_id) else ()
+        self._desk.answer(event.request, _joined(group, event.member_id, members=members))
 
-    def _tell_joined(self, group: Group, member: Member, given: JoinGroup, replaced: str | None = None) -> None:
+    def _tell_joined(self, group: Group, member: Member, event: JoinGroup, replaced: str | None = None) -> None:
         """Emit the event that a member joined; `replaced` is the previous id of a returned static member."""
         node, group_id, member_id, client_id, instance_id = of_member(self._desk.node, group, member)
         self._desk.tell(
@@ -137,13 +137,13 @@ class Rebalances:
                 node,
                 group_id,
                 member_id,
-                shown(given.client_id),
+                shown(event.client_id),
                 instance_id,
                 generation=group.generation,
                 cause=JoinCause.NEW if replaced is None else JoinCause.STATIC_RETURNED,
                 replaced=shown_if_any(replaced),
                 replaced_client_id=None if replaced is None else client_id,
-                message=shown(given.reason) or None,
+                message=shown(event.reason) or None,
             )
         )
 
@@ -420,11 +420,11 @@ class Rebalances:
             member.awaiting_sync = None
 
 
-def _take_over(member: Member, given: JoinGroup, request: int) -> None:
+def _take_over(member: Member, event: JoinGroup, request: int) -> None:
     """Update a member's fields from its JoinGroup request `request`, which then waits. Source: updateMember"""
-    member.protocols = given.protocols
-    member.rebalance_timeout_ms = given.rebalance_timeout_ms
-    member.session_timeout_ms = given.session_timeout_ms
+    member.protocols = event.protocols
+    member.rebalance_timeout_ms = event.rebalance_timeout_ms
+    member.session_timeout_ms = event.session_timeout_ms
     member.awaiting_join = request
 
 

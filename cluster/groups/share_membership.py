@@ -60,28 +60,28 @@ class ShareMembership:
         self._topics = topics
         self._configs = configs
 
-    def heartbeat(self, given: ShareHeartbeat) -> None:
+    def heartbeat(self, event: ShareHeartbeat) -> None:
         """Handle a heartbeat, and answer it when all in-sync replicas have its changes."""
-        hear(self._index, self._desk, given, _check, self._stay, self._leave)
+        hear(self._index, self._desk, event, _check, self._stay, self._leave)
 
-    def _stay(self, given: ShareHeartbeat) -> None:
-        joins = given.member_epoch == JOINS
-        group = self._group(given.group_id, may_begin=joins)
-        self._configs.check_room(group, given.member_id)
-        known = group.members.get(given.member_id)
+    def _stay(self, event: ShareHeartbeat) -> None:
+        joins = event.member_epoch == JOINS
+        group = self._group(event.group_id, may_begin=joins)
+        self._configs.check_room(group, event.member_id)
+        known = group.members.get(event.member_id)
         if known is None and not joins:
-            raise unknown(group, given.member_id)
-        before = ConsumerMember(member_id=given.member_id) if known is None else known
-        _check_epoch(before, given)
+            raise unknown(group, event.member_id)
+        before = ConsumerMember(member_id=event.member_id) if known is None else known
+        _check_epoch(before, event)
         self._index.share_groups[group.group_id] = group
         change = _change(group)
-        raised = self._subscribe(change, group, before, given)
+        raised = self._subscribe(change, group, before, event)
         if group.epoch > group.target_epoch:
             self._assign(change, group)
-        after = self._reconcile(change, group, given.member_id, forced=raised)
-        self._begin_session(group, after.member_id, given.now_us)
-        wanted = self._initialize(change, group, given.now_us)
-        is_told = joins or given.topics is not None or after.assigned != before.assigned
+        after = self._reconcile(change, group, event.member_id, forced=raised)
+        self._begin_session(group, after.member_id, event.now_us)
+        wanted = self._initialize(change, group, event.now_us)
+        is_told = joins or event.topics is not None or after.assigned != before.assigned
         interval_ms = self._configs.heartbeat_interval_ms(group)
 
         def answer(error: ErrorCode, now_us: int) -> None:
@@ -91,9 +91,9 @@ class ShareMembership:
                 result = ConsumerHeartbeatResult(error, after.member_id, after.epoch, interval_ms, assigned)
                 if wanted:
                     self._desk.want(InitializeShares(group.group_id, group.epoch, wanted))
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     def _group(self, group_id: str, *, may_begin: bool) -> ShareGroup:
         group = self._index.share_groups.get(group_id)
@@ -105,15 +105,15 @@ class ShareMembership:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {shown(group_id)} not found.")
         return ShareGroup(group_id, self._desk.settings.first_epoch)
 
-    def _subscribe(self, change: Change, group: ShareGroup, before: ConsumerMember, given: ShareHeartbeat) -> bool:
+    def _subscribe(self, change: Change, group: ShareGroup, before: ConsumerMember, event: ShareHeartbeat) -> bool:
         """Apply a member's new fields, and return True if that raised the group epoch."""
         is_new = before.member_id not in group.members
         after = replace(
             before,
-            rack_id=before.rack_id if given.rack_id is None else given.rack_id,
-            topics=before.topics if given.topics is None else tuple(sorted(set(given.topics))),
-            client_id=given.client_id,
-            client_host=given.client_host,
+            rack_id=before.rack_id if event.rack_id is None else event.rack_id,
+            topics=before.topics if event.topics is None else tuple(sorted(set(event.topics))),
+            client_id=event.client_id,
+            client_host=event.client_host,
         )
         raised = after.topics != before.topics or is_new
         if after != before or is_new:
@@ -195,18 +195,18 @@ class ShareMembership:
             change.add(initializing(shares, wanted, names))
         return tuple(wanted)
 
-    def initialized(self, given: SharesInitialized) -> None:
+    def initialized(self, event: SharesInitialized) -> None:
         """Mark partitions as initialized; after an error, the next heartbeat tries again."""
-        group = self._index.share_groups.get(given.group_id)
+        group = self._index.share_groups.get(event.group_id)
         if group is None:
             return
         change, shares = _change(group), group.shares
-        left_over = tuple(one for one in shares.initializing if one not in given.partitions)
+        left_over = tuple(one for one in shares.initializing if one not in event.partitions)
         done = shares.initialized
-        if given.error is ErrorCode.NONE:
-            done = tuple(sorted({*done, *given.partitions}))
+        if event.error is ErrorCode.NONE:
+            done = tuple(sorted({*done, *event.partitions}))
         change.add(replace(shares, initializing=left_over, initialized=done))
-        change.write(self._desk, lambda error, now_us: None, given.now_us)
+        change.write(self._desk, lambda error, now_us: None, event.now_us)
 
     def topics_deleted(self, topics: Iterable[str], now_us: int) -> None:
         """Remove the partitions of deleted topics from share groups. Source: maybeCleanupShareGroupState"""
@@ -227,17 +227,17 @@ class ShareMembership:
 
     # --------------------------------------------------------------------------------------------------------- leaving
 
-    def _leave(self, given: ShareHeartbeat) -> None:
-        group = self._group(given.group_id, may_begin=False)
-        member = group.members.get(given.member_id)
+    def _leave(self, event: ShareHeartbeat) -> None:
+        group = self._group(event.group_id, may_begin=False)
+        member = group.members.get(event.member_id)
         if member is None:
-            raise unknown(group, given.member_id)
+            raise unknown(group, event.member_id)
         change = self._removal(group, member, LeaveCause.LEAVE_REQUEST)
 
         def answer(error: ErrorCode, now_us: int) -> None:
-            self._desk.answer(given.request, ConsumerHeartbeatResult(error, given.member_id, given.member_epoch))
+            self._desk.answer(event.request, ConsumerHeartbeatResult(error, event.member_id, event.member_epoch))
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     def _removal(self, group: ShareGroup, member: ConsumerMember, cause: LeaveCause) -> Change:
         """Return the change that removes a member. Source: shareGroupFenceMember"""
@@ -293,29 +293,29 @@ def initializing(shares: ShareTopics, wanted: Iterable[TopicIdPartition], names:
     return ShareTopics(partitions, shares.initialized, names, deleting)
 
 
-def _check(given: ShareHeartbeat) -> None:
+def _check(event: ShareHeartbeat) -> None:
     """Raise INVALID_REQUEST if a field of a heartbeat is invalid. Source: throwIfShareGroupHeartbeatRequestIsInvalid"""
     wrong = ""
-    if not given.member_id.strip():
+    if not event.member_id.strip():
         wrong = "MemberId can't be empty."
-    elif not given.group_id.strip():
+    elif not event.group_id.strip():
         wrong = "GroupId can't be empty."
-    elif given.rack_id is not None and not given.rack_id.strip():
+    elif event.rack_id is not None and not event.rack_id.strip():
         wrong = "RackId can't be empty."
-    elif given.member_epoch == JOINS and not given.topics:
+    elif event.member_epoch == JOINS and not event.topics:
         wrong = "SubscribedTopicNames must be set in first request."
-    elif given.member_epoch < LEAVES:
+    elif event.member_epoch < LEAVES:
         wrong = "MemberEpoch is invalid."
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
 
 
-def _check_epoch(member: ConsumerMember, given: ShareHeartbeat) -> None:
+def _check_epoch(member: ConsumerMember, event: ShareHeartbeat) -> None:
     """Raise FENCED_MEMBER_EPOCH if a heartbeat has a wrong member epoch.
 
     The previous epoch is accepted, since the response with the new one may have been lost.
     Source: throwIfShareGroupMemberEpochIsInvalid
     """
-    said, known = given.member_epoch, member.epoch
+    said, known = event.member_epoch, member.epoch
     if said not in (JOINS, known, member.previous_epoch) or said > known:
         raise fenced(ShareGroup.TYPE, said, known)

@@ -56,9 +56,9 @@ class ShareOffsets:
         self._waiting: dict[int, Callable[[Refused, int], None]] = {}
         """Functions to call when the share coordinators have answered, by number of the action."""
 
-    def changed(self, given: SharesChanged) -> None:
+    def changed(self, event: SharesChanged) -> None:
         """Go on after the share coordinators have answered."""
-        self._waiting.pop(given.number)(given.refused, given.now_us)
+        self._waiting.pop(event.number)(event.refused, event.now_us)
 
     def _number(self, then: Callable[[Refused, int], None]) -> int:
         self._last += 1
@@ -85,19 +85,19 @@ class ShareOffsets:
 
     # -------------------------------------------------------------------------------------------------------- altering
 
-    def alter(self, given: AlterShareOffsets) -> None:
+    def alter(self, event: AlterShareOffsets) -> None:
         """Set start offsets, and answer when the share coordinators have stored them. A new group begins with that."""
         try:
-            group = self._empty_group(given.group_id, may_begin=True)
+            group = self._empty_group(event.group_id, may_begin=True)
         except KafkaError as refusal:
             refused = ShareRefusal(refusal.code, refusal.message or None)
-            self._desk.answer(given.request, AlterShareOffsetsResult(refused, {}))
+            self._desk.answer(event.request, AlterShareOffsetsResult(refused, {}))
             return
         results: dict[TopicPartition, ShareRefusal] = {}
         wanted: dict[TopicIdPartition, Offset] = {}
         asked: dict[TopicIdPartition, TopicPartition] = {}
         known: dict[UUID, str] = {}
-        for topic, offsets in given.offsets.items():
+        for topic, offsets in event.offsets.items():
             found = self._topics.find(topic)
             if found is not None:
                 known[found.topic_id] = topic
@@ -114,25 +114,25 @@ class ShareOffsets:
             results.update({asked[one]: refusal for one, refusal in refused.items()})
             if not refused:
                 done = SharesInitialized(
-                    now_us=now_us, group_id=given.group_id, partitions=tuple(wanted), error=ErrorCode.NONE
+                    now_us=now_us, group_id=event.group_id, partitions=tuple(wanted), error=ErrorCode.NONE
                 )
                 self._members.initialized(done)
-            self._desk.answer(given.request, AlterShareOffsetsResult(DONE, results))
+            self._desk.answer(event.request, AlterShareOffsetsResult(DONE, results))
 
         def written(error: ErrorCode, now_us: int) -> None:
             if error is not ErrorCode.NONE or not wanted:
-                self._desk.answer(given.request, AlterShareOffsetsResult(ShareRefusal(error), {} if error else results))
+                self._desk.answer(event.request, AlterShareOffsetsResult(ShareRefusal(error), {} if error else results))
             else:
-                self._desk.want(AlterShares(self._number(stored), given.group_id, group.epoch, wanted))
+                self._desk.want(AlterShares(self._number(stored), event.group_id, group.epoch, wanted))
 
         if not known:
-            written(ErrorCode.NONE, given.now_us)
+            written(ErrorCode.NONE, event.now_us)
             return
         change = self._change(group)
-        group.initializing_since_ms = self._desk.wall_ms(given.now_us)
+        group.initializing_since_ms = self._desk.wall_ms(event.now_us)
         change.add(initializing(group.shares, wanted, {**(group.shares.names or {}), **known}))
         self._index.share_groups[group.group_id] = group
-        change.write(self._desk, written, given.now_us)
+        change.write(self._desk, written, event.now_us)
 
     def _change(self, group: ShareGroup) -> Change:
         """Return a change of a group's share partitions, with which a new group also begins."""
@@ -149,21 +149,21 @@ class ShareOffsets:
 
     # -------------------------------------------------------------------------------------------------------- deleting
 
-    def delete(self, given: DeleteShareOffsets) -> None:
+    def delete(self, event: DeleteShareOffsets) -> None:
         """Delete the start offsets of topics, and answer when the share coordinators have deleted the states."""
         try:
-            group = self._empty_group(given.group_id, may_begin=False)
+            group = self._empty_group(event.group_id, may_begin=False)
         except KafkaError as refusal:
-            self._refuse_deletion(given, ShareRefusal(refusal.code, refusal.message or None))
+            self._refuse_deletion(event, ShareRefusal(refusal.code, refusal.message or None))
             return
         shares = group.shares
         if shares.names is None:
-            self._desk.answer(given.request, DeleteShareOffsetsResult(DONE, {}))
+            self._desk.answer(event.request, DeleteShareOffsetsResult(DONE, {}))
             return
         results: dict[str, tuple[UUID | None, ShareRefusal]] = {}
         asked: dict[UUID, str] = {}
         wanted: list[TopicIdPartition] = []
-        for name in given.topics:
+        for name in event.topics:
             topic = self._topics.find(name)
             partitions = () if topic is None else self._states_of(group, topic.topic_id)
             if topic is None:
@@ -179,17 +179,17 @@ class ShareOffsets:
             results.update({asked[one]: (one, ShareRefusal(error)) for one, error in failed.items()})
             done = {topic_id: name for topic_id, name in asked.items() if topic_id not in failed}
             if done:
-                self._complete(given, group, done, results, now_us)
+                self._complete(event, group, done, results, now_us)
             else:
-                self._desk.answer(given.request, DeleteShareOffsetsResult(DONE, results))
+                self._desk.answer(event.request, DeleteShareOffsetsResult(DONE, results))
 
         def written(error: ErrorCode, now_us: int) -> None:
             if error is not ErrorCode.NONE:
-                self._refuse_deletion(given, ShareRefusal(error))
+                self._refuse_deletion(event, ShareRefusal(error))
             elif not wanted:
-                self._desk.answer(given.request, DeleteShareOffsetsResult(DONE, results))
+                self._desk.answer(event.request, DeleteShareOffsetsResult(DONE, results))
             else:
-                self._desk.want(ForgetShares(self._number(deleted), given.group_id, tuple(wanted)))
+                self._desk.want(ForgetShares(self._number(deleted), event.group_id, tuple(wanted)))
 
         change = self._change(group)
         begun = replace(
@@ -199,7 +199,7 @@ class ShareOffsets:
             deleting=tuple(dict.fromkeys((*shares.deleting, *asked))),
         )
         change.add(begun)
-        change.write(self._desk, written, given.now_us)
+        change.write(self._desk, written, event.now_us)
 
     def _states_of(self, group: ShareGroup, topic_id: UUID) -> Partitions:
         """Return the partitions of a topic whose states can be deleted: all of them if that has begun before."""
@@ -210,27 +210,27 @@ class ShareOffsets:
 
     def _complete(
         self,
-        given: DeleteShareOffsets,
+        event: DeleteShareOffsets,
         group: ShareGroup,
         done: Mapping[UUID, str],
         results: dict[str, tuple[UUID | None, ShareRefusal]],
         now_us: int,
     ) -> None:
         """Record that the states of topics are deleted, then answer."""
-        if self._index.share_groups.get(given.group_id) is not group:
-            self._refuse_deletion(given, ShareRefusal(ErrorCode.NOT_COORDINATOR))
+        if self._index.share_groups.get(event.group_id) is not group:
+            self._refuse_deletion(event, ShareRefusal(ErrorCode.NOT_COORDINATOR))
             return
 
         def written(error: ErrorCode, at_us: int) -> None:
             if error is not ErrorCode.NONE:
-                self._refuse_deletion(given, ShareRefusal(error))
+                self._refuse_deletion(event, ShareRefusal(error))
                 return
             topics = {name: (topic_id, DONE) for topic_id, name in done.items()}
-            self._desk.answer(given.request, DeleteShareOffsetsResult(DONE, {**topics, **results}))
+            self._desk.answer(event.request, DeleteShareOffsetsResult(DONE, {**topics, **results}))
 
         change, shares = self._change(group), group.shares
         change.add(replace(shares, deleting=tuple(one for one in shares.deleting if one not in done)))
         change.write(self._desk, written, now_us)
 
-    def _refuse_deletion(self, given: DeleteShareOffsets, refusal: ShareRefusal) -> None:
-        self._desk.answer(given.request, DeleteShareOffsetsResult(refusal, {}))
+    def _refuse_deletion(self, event: DeleteShareOffsets, refusal: ShareRefusal) -> None:
+        self._desk.answer(event.request, DeleteShareOffsetsResult(refusal, {}))

@@ -54,22 +54,22 @@ STICKY = "sticky"
 class StreamsMembership(ConsumerSteps):
     """The members of all streams groups of one coordinator."""
 
-    def heartbeat(self, given: StreamsHeartbeat) -> None:
+    def heartbeat(self, event: StreamsHeartbeat) -> None:
         """Handle a heartbeat, and answer it when all in-sync replicas have its changes."""
         check = partial(_check, has_static=self._desk.settings.has_static_streams)
-        hear(self._index, self._desk, given, check, self._stay, self._leave)
+        hear(self._index, self._desk, event, check, self._stay, self._leave)
 
-    def _stay(self, given: StreamsHeartbeat) -> None:
-        joins = given.member_epoch == JOINS
-        change, group = self._change_of(given.group_id, may_begin=joins)
-        self._configs.check_room(group, given.member_id, given.instance_id)
-        before = self.member(change, given.member_id, given.instance_id, may_join=joins)
+    def _stay(self, event: StreamsHeartbeat) -> None:
+        joins = event.member_epoch == JOINS
+        change, group = self._change_of(event.group_id, may_begin=joins)
+        self._configs.check_room(group, event.member_id, event.instance_id)
+        before = self.member(change, event.member_id, event.instance_id, may_join=joins)
         assert isinstance(before, StreamsMember), "the group is not a streams group"
-        owned = _owned(given)
+        owned = _owned(event)
         if not joins:
-            check_epoch(before, given.member_epoch, owned, group.TYPE)
+            check_epoch(before, event.member_epoch, owned, group.TYPE)
         try:
-            topology = _topology(group, given)
+            topology = _topology(group, event)
             configured = configure(topology, self._topics.partitions_of)
             _check_tasks(configured, owned or ())
         except KafkaError:
@@ -81,22 +81,22 @@ class StreamsMembership(ConsumerSteps):
             self._migration.take_over(change, classic)
         self._index.consumer_groups[group.group_id] = group
         is_first = not change.kept.members
-        self._subscribe(change, group, before, given, topology, configured)
+        self._subscribe(change, group, before, event, topology, configured)
         statuses = _statuses(group, group.members[before.member_id], topology)
         settings = self._desk.settings
         delay_ms, interval_ms = settings.streams_initial_rebalance_delay_ms, settings.streams_assignment_interval_ms
         if is_first and delay_ms and group.delay is None:
-            group.delay = self._desk.after(delay_ms, lambda at_us: self._assign_late(group, at_us), given.now_us)
+            group.delay = self._desk.after(delay_ms, lambda at_us: self._assign_late(group, at_us), event.now_us)
         if group.delay is not None:
             statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."))
-        elif group.epoch > group.target_epoch and not self.is_due(group, interval_ms, given.now_us):
+        elif group.epoch > group.target_epoch and not self.is_due(group, interval_ms, event.now_us):
             statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."))
         elif group.epoch > group.target_epoch:
-            self._assign_tasks(change, group, configured, given.now_us)
-        self.reconcile(change, before.member_id, owned, given.now_us)
+            self._assign_tasks(change, group, configured, event.now_us)
+        self.reconcile(change, before.member_id, owned, event.now_us)
         after = group.members[before.member_id]
-        self.begin_session(group, after.member_id, given.now_us)
-        if given.shuts_down and group.shutdown_by is None:
+        self.begin_session(group, after.member_id, event.now_us)
+        if event.shuts_down and group.shutdown_by is None:
             group.shutdown_by = after.member_id
         if configured.status is not None:
             statuses.append(configured.status)
@@ -114,9 +114,9 @@ class StreamsMembership(ConsumerSteps):
                 )
                 if configured.missing:
                     self._desk.want(CreateTopics(configured.missing))
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        change.write(self._desk, answer, given.now_us)
+        change.write(self._desk, answer, event.now_us)
 
     def _change_of(self, group_id: str, *, may_begin: bool) -> tuple[Change, StreamsGroup]:
         """Return a new change of the group, and the group, which is created if `may_begin`.
@@ -146,16 +146,16 @@ class StreamsMembership(ConsumerSteps):
         change: Change,
         group: StreamsGroup,
         before: StreamsMember,
-        given: StreamsHeartbeat,
+        event: StreamsHeartbeat,
         topology: Entity,
         configured: Configured,
     ) -> None:
         """Apply a member's new fields and the topology, which may raise the group epoch."""
         is_new = before.member_id not in group.members
-        after = _as_it_says(before, given)
+        after = _as_it_says(before, event)
         if is_new or after != before:
             change.add(MemberRecord(after.member_id, after))
-        raised = is_new or (_place(after) != _place(before) if given.instance_id is not None else after != before)
+        raised = is_new or (_place(after) != _place(before) if event.instance_id is not None else after != before)
         if group.topology is None:
             change.add(TopologyRecord(topology))
         metadata_hash = self._topics.hash_of(required_topics(topology))
@@ -192,13 +192,13 @@ class StreamsMembership(ConsumerSteps):
 
     # --------------------------------------------------------------------------------------------------------- leaving
 
-    def _leave(self, given: StreamsHeartbeat) -> None:
+    def _leave(self, event: StreamsHeartbeat) -> None:
         """Handle a heartbeat by which a member leaves. Source: streamsGroupLeave"""
-        change, group = self._change_of(given.group_id, may_begin=False)
-        member = named(group, given.member_id, given.instance_id)
-        if given.shuts_down and group.shutdown_by is None:
+        change, group = self._change_of(event.group_id, may_begin=False)
+        member = named(group, event.member_id, event.instance_id)
+        if event.shuts_down and group.shutdown_by is None:
             group.shutdown_by = member.member_id
-        self.leave(change, member, given)
+        self.leave(change, member, event)
 
     def fence(self, change: Change, members: Sequence[ConsumerMember], why: Departure, now_us: int) -> None:
         """Remove these members and raise the group epoch. Source: streamsGroupFenceMember"""
@@ -212,13 +212,13 @@ class StreamsMembership(ConsumerSteps):
         note_emptied(change, self._desk.settings)
 
 
-def _topology(group: StreamsGroup, given: StreamsHeartbeat) -> Entity:
+def _topology(group: StreamsGroup, event: StreamsHeartbeat) -> Entity:
     """Return the group's topology, or that in the heartbeat if the group has none. Source: maybeUpdateTopology
 
     Raises:
         KafkaError: if both are missing, or if the heartbeat would change the topology.
     """
-    known, said = group.topology, given.topology
+    known, said = group.topology, event.topology
     if known is None and said is None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null.")
     if known is None or said is None or known.epoch > said.epoch:
@@ -235,21 +235,21 @@ def _statuses(group: StreamsGroup, member: StreamsMember, topology: Entity) -> l
     return [(STALE_TOPOLOGY, f"The member's {epochs}")]
 
 
-def _as_it_says(member: StreamsMember, given: StreamsHeartbeat) -> StreamsMember:
+def _as_it_says(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMember:
     """Return the member with the fields of a heartbeat; fields that the heartbeat leaves out stay as they are."""
-    timeout_ms = given.rebalance_timeout_ms
-    keeps_endpoint = given.user_endpoint is None and given.member_epoch != JOINS
+    timeout_ms = event.rebalance_timeout_ms
+    keeps_endpoint = event.user_endpoint is None and event.member_epoch != JOINS
     return replace(
         member,
-        instance_id=member.instance_id if given.instance_id is None else given.instance_id,
-        rack_id=member.rack_id if given.rack_id is None else given.rack_id,
+        instance_id=member.instance_id if event.instance_id is None else event.instance_id,
+        rack_id=member.rack_id if event.rack_id is None else event.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
-        topology_epoch=member.topology_epoch if given.topology is None else int(given.topology.epoch),
-        process_id=member.process_id if given.process_id is None else given.process_id,
-        user_endpoint=member.user_endpoint if keeps_endpoint else given.user_endpoint,
-        client_tags=member.client_tags if given.client_tags is None else given.client_tags,
-        client_id=given.client_id,
-        client_host=given.client_host,
+        topology_epoch=member.topology_epoch if event.topology is None else int(event.topology.epoch),
+        process_id=member.process_id if event.process_id is None else event.process_id,
+        user_endpoint=member.user_endpoint if keeps_endpoint else event.user_endpoint,
+        client_tags=member.client_tags if event.client_tags is None else event.client_tags,
+        client_id=event.client_id,
+        client_host=event.client_host,
     )
 
 
@@ -258,8 +258,8 @@ def _place(member: StreamsMember) -> tuple[object, ...]:
     return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
 
 
-def _owned(given: StreamsHeartbeat) -> Tasks | None:
-    lists = [one for one in given.owned if one is not None]
+def _owned(event: StreamsHeartbeat) -> Tasks | None:
+    lists = [one for one in event.owned if one is not None]
     return tuple(task for one in lists for task in one) if lists else None
 
 
@@ -277,43 +277,43 @@ def _check_tasks(configured: Configured, owned: Tasks) -> None:
             )
 
 
-def _check(given: StreamsHeartbeat, *, has_static: bool) -> None:
+def _check(event: StreamsHeartbeat, *, has_static: bool) -> None:
     """Raise a KafkaError if a field of a heartbeat is invalid. Source: throwIfStreamsGroupHeartbeatRequestIsInvalid"""
     wrong = ""
-    parts = () if given.topology is None else given.topology.subtopologies
-    active, standby, warmup = given.owned
-    if given.instance_id is not None and not has_static:
+    parts = () if event.topology is None else event.topology.subtopologies
+    active, standby, warmup = event.owned
+    if event.instance_id is not None and not has_static:
         wrong = "Static membership is not yet supported."
     elif warmup and not has_static:
         wrong = "WarmupTasks are not supported yet."
     elif any(one.source_topic_regex for one in parts):
         wrong = "Regular expressions for source topics are not supported yet."
-    elif not given.member_id.strip():
+    elif not event.member_id.strip():
         wrong = "MemberId can't be empty."
-    elif not given.group_id.strip():
+    elif not event.group_id.strip():
         wrong = "GroupId can't be empty."
-    elif given.instance_id is not None and not given.instance_id.strip():
+    elif event.instance_id is not None and not event.instance_id.strip():
         wrong = "InstanceId can't be empty."
-    elif given.rack_id is not None and not given.rack_id.strip():
+    elif event.rack_id is not None and not event.rack_id.strip():
         wrong = "RackId can't be empty."
-    elif given.member_epoch == JOINS and given.rebalance_timeout_ms == NOT_SAID_MS:
+    elif event.member_epoch == JOINS and event.rebalance_timeout_ms == NOT_SAID_MS:
         wrong = "RebalanceTimeoutMs must be provided in first request."
-    elif given.member_epoch == JOINS and (active or standby or warmup):
+    elif event.member_epoch == JOINS and (active or standby or warmup):
         kind = "ActiveTasks" if active else "StandbyTasks" if standby else "WarmupTasks"
         wrong = f"{kind} must be empty when (re-)joining."
-    elif given.member_epoch == JOINS and given.topology is None:
+    elif event.member_epoch == JOINS and event.topology is None:
         wrong = "Topology must be non-null when (re-)joining."
-    elif given.member_epoch == LEAVES_FOR_A_WHILE and given.instance_id is None:
+    elif event.member_epoch == LEAVES_FOR_A_WHILE and event.instance_id is None:
         wrong = "InstanceId can't be null."
-    elif given.member_epoch < LEAVES_FOR_A_WHILE:
-        wrong = f"MemberEpoch is {given.member_epoch}, but must be greater than or equal to -2."
-    elif None in given.owned and any(one is not None for one in given.owned):
+    elif event.member_epoch < LEAVES_FOR_A_WHILE:
+        wrong = f"MemberEpoch is {event.member_epoch}, but must be greater than or equal to -2."
+    elif None in event.owned and any(one is not None for one in event.owned):
         wrong = "If one task-type is non-null, all must be non-null."
-    elif given.member_epoch != JOINS and given.topology is not None:
+    elif event.member_epoch != JOINS and event.topology is not None:
         wrong = "Topology can only be provided when (re-)joining."
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
-    if given.topology is not None and given.topology.epoch < 0:
+    if event.topology is not None and event.topology.epoch < 0:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
     for topic in (topic for one in parts for topic in one.state_changelog_topics):
         if topic.partitions:

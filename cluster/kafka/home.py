@@ -112,9 +112,9 @@ def sha256_of(file: Path) -> str:
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """Return Highwater's folder in the user's cache (XDG_CACHE_HOME, else ~/.cache). Its contents can be made again."""
-    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    value = Path(environment.get("XDG_CACHE_HOME", ""))
     # The XDG specification: a path that is not absolute is to be ignored.
-    return (given if given.is_absolute() else Path.home() / ".cache") / "highwater" / "kafka"
+    return (value if value.is_absolute() else Path.home() / ".cache") / "highwater" / "kafka"
 
 
 def installed(environment: Mapping[str, str]) -> list[KafkaJars]:

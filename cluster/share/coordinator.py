@@ -173,43 +173,43 @@ class ShareCoordinator:
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, given: CommonInput | ShareInput) -> list[ShareAction]:
-        match given:
+    def step(self, event: CommonInput | ShareInput) -> list[ShareAction]:
+        match event:
             case Elected():
-                self._elected(given)
+                self._elected(event)
             case LeadershipResigned():
-                self._resigned(given)
+                self._resigned(event)
             case StatesLoaded():
-                self._loaded(given)
+                self._loaded(event)
             case TopicsDeleted():
-                self._forget_deleted(given.now_us)
+                self._forget_deleted(event.now_us)
             case Written():
-                self._desk.written(given)
+                self._desk.written(event)
             case _:
-                self._requested(given)
+                self._requested(event)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------- requests
 
-    def _requested(self, given: ShareRequest) -> None:
+    def _requested(self, event: ShareRequest) -> None:
         try:
-            self._check(given)
-            match given:
+            self._check(event)
+            match event:
                 case InitializeState():
-                    self._initialize(given)
+                    self._initialize(event)
                 case ReadState():
-                    self._read(given)
+                    self._read(event)
                 case WriteState():
-                    self._write(given)
+                    self._write(event)
                 case ReadSummary():
-                    state = self._states.get(given.key, ShareState())
-                    self._desk.answer(given.request, ShareResult(ErrorCode.NONE, None, state))
+                    state = self._states.get(event.key, ShareState())
+                    self._desk.answer(event.request, ShareResult(ErrorCode.NONE, None, state))
                 case DeleteState():
-                    self._delete(given)
+                    self._delete(event)
         except KafkaError as refusal:
-            self._desk.answer(given.request, ShareResult(refusal.code, refusal.message or None))
+            self._desk.answer(event.request, ShareResult(refusal.code, refusal.message or None))
 
-    def _check(self, given: ShareRequest) -> None:
+    def _check(self, event: ShareRequest) -> None:
         """Check that this broker coordinates a request's share partition, and that its epochs are not fenced.
 
         Raises:
@@ -217,64 +217,64 @@ class ShareCoordinator:
 
         Source: maybeGetWriteStateError, maybeGetReadStateError, maybeGetInitializeStateError
         """
-        error = self.led.status(str(given.key))
+        error = self.led.status(str(event.key))
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
-        if given.key.partition < 0:
+        if event.key.partition < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
-        known = self._states.get(given.key)
-        if known is None and isinstance(given, ReadState | WriteState):
+        known = self._states.get(event.key)
+        if known is None and isinstance(event, ReadState | WriteState):
             raise KafkaError(ErrorCode.INVALID_REQUEST, NOT_INITIALIZED)
         if known is not None:
-            if isinstance(given, ReadState | WriteState) and NO_EPOCH < given.leader_epoch < known.leader_epoch:
+            if isinstance(event, ReadState | WriteState) and NO_EPOCH < event.leader_epoch < known.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-            if isinstance(given, InitializeState | WriteState) and NO_EPOCH < given.state_epoch < known.state_epoch:
+            if isinstance(event, InitializeState | WriteState) and NO_EPOCH < event.state_epoch < known.state_epoch:
                 raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
-        count = self._partition_count(given.key.topic_id)
-        if count is None or count <= given.key.partition:
+        count = self._partition_count(event.key.topic_id)
+        if count is None or count <= event.key.partition:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _initialize(self, given: InitializeState) -> None:
-        known = self._states.get(given.key)
-        now_ms = self._desk.wall_ms(given.now_us)
+    def _initialize(self, event: InitializeState) -> None:
+        known = self._states.get(event.key)
+        now_ms = self._desk.wall_ms(event.now_us)
         fresh = ShareState(
             snapshot_epoch=0 if known is None else known.snapshot_epoch + 1,
-            state_epoch=given.state_epoch,
-            start_offset=given.start_offset,
-            delivery_complete=NO_COUNT if given.start_offset == UNINITIALIZED else 0,
+            state_epoch=event.state_epoch,
+            start_offset=event.start_offset,
+            delivery_complete=NO_COUNT if event.start_offset == UNINITIALIZED else 0,
             created_ms=now_ms,
             written_ms=now_ms,
         )
         told = None
-        if known is not None or given.start_offset != UNINITIALIZED:
-            told = self._reset_event(given.key, None if given.start_offset == UNINITIALIZED else given.start_offset)
-        self._put(given.key, fresh, fresh, given.request, given.now_us, told)
+        if known is not None or event.start_offset != UNINITIALIZED:
+            told = self._reset_event(event.key, None if event.start_offset == UNINITIALIZED else event.start_offset)
+        self._put(event.key, fresh, fresh, event.request, event.now_us, told)
 
-    def _read(self, given: ReadState) -> None:
+    def _read(self, event: ReadState) -> None:
         """Answer with the state, after storing a new leader epoch. Source: readStateAndMaybeUpdateLeaderEpoch"""
-        known = self._states[given.key]
-        if given.leader_epoch in (NO_LEADER_EPOCH, known.leader_epoch):
-            self._desk.answer(given.request, ShareResult(ErrorCode.NONE, None, known))
+        known = self._states[event.key]
+        if event.leader_epoch in (NO_LEADER_EPOCH, known.leader_epoch):
+            self._desk.answer(event.request, ShareResult(ErrorCode.NONE, None, known))
             return
         led = ShareUpdate(
             snapshot_epoch=known.snapshot_epoch,
-            leader_epoch=given.leader_epoch,
+            leader_epoch=event.leader_epoch,
             start_offset=known.start_offset,
             delivery_complete=known.delivery_complete,
             batches=(),
         )
-        self._update(given.key, led, given.request, given.now_us)
+        self._update(event.key, led, event.request, event.now_us)
 
-    def _write(self, given: WriteState) -> None:
-        known = self._states[given.key]
+    def _write(self, event: WriteState) -> None:
+        known = self._states[event.key]
         update = ShareUpdate(
             snapshot_epoch=known.snapshot_epoch,
             leader_epoch=known.leader_epoch,
-            start_offset=given.start_offset,
-            delivery_complete=given.delivery_complete,
-            batches=combined((), given.batches, given.start_offset),
+            start_offset=event.start_offset,
+            delivery_complete=event.delivery_complete,
+            batches=combined((), event.batches, event.start_offset),
         )
-        self._update(given.key, update, given.request, given.now_us)
+        self._update(event.key, update, event.request, event.now_us)
 
     def _update(self, key: ShareKey, update: ShareUpdate, request: RequestId, now_us: int) -> None:
         """Write an update, or a snapshot after enough updates. Source: generateShareStateRecord"""
@@ -289,11 +289,11 @@ class ShareCoordinator:
         )
         self._put(key, snapshot, snapshot, request, now_us)
 
-    def _delete(self, given: DeleteState) -> None:
-        if given.key in self._states:
-            self._put(given.key, None, None, given.request, given.now_us, self._reset_event(given.key, None))
+    def _delete(self, event: DeleteState) -> None:
+        if event.key in self._states:
+            self._put(event.key, None, None, event.request, event.now_us, self._reset_event(event.key, None))
         else:
-            self._desk.answer(given.request, ShareResult(ErrorCode.NONE))
+            self._desk.answer(event.request, ShareResult(ErrorCode.NONE))
 
     def _reset_event(self, key: ShareKey, start_offset: Offset | None) -> ShareStateReset:
         topic, group = self._topic_name(key.topic_id) or "", shown(key.group_id)
@@ -345,29 +345,29 @@ class ShareCoordinator:
 
     # ------------------------------------------------------------------------------------------------------ leadership
 
-    def _elected(self, given: Elected) -> None:
-        if self.led.is_news(given) and given.partition not in self.led.owned:
-            self.led.loading[given.partition] = given.leader_epoch
-            self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
+    def _elected(self, event: Elected) -> None:
+        if self.led.is_news(event) and event.partition not in self.led.owned:
+            self.led.loading[event.partition] = event.leader_epoch
+            self._desk.want(Load(partition=event.partition, leader_epoch=event.leader_epoch))
 
-    def _loaded(self, given: StatesLoaded) -> None:
-        if not self.led.loaded(given.partition, given.leader_epoch):
+    def _loaded(self, event: StatesLoaded) -> None:
+        if not self.led.loaded(event.partition, event.leader_epoch):
             return
-        self._states.update(given.states)
-        if given.states or given.unreadable:
+        self._states.update(event.states)
+        if event.states or event.unreadable:
             self._desk.tell(
                 ShareStatesLoaded(
                     self._desk.node,
                     SHARE_STATE_TOPIC,
-                    given.partition,
-                    leader_epoch=given.leader_epoch,
-                    share_partitions=len(given.states),
-                    unreadable=given.unreadable,
+                    event.partition,
+                    leader_epoch=event.leader_epoch,
+                    share_partitions=len(event.states),
+                    unreadable=event.unreadable,
                 )
             )
 
-    def _resigned(self, given: LeadershipResigned) -> None:
-        if self.led.is_news(given):
-            self.led.lost(given.partition)
-            for key in [one for one in self._states if self.led.partition_of(str(one)) == given.partition]:
+    def _resigned(self, event: LeadershipResigned) -> None:
+        if self.led.is_news(event):
+            self.led.lost(event.partition)
+            for key in [one for one in self._states if self.led.partition_of(str(one)) == event.partition]:
                 del self._states[key]

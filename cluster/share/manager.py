@@ -346,7 +346,7 @@ class ShareManager:
     # -------------------------------------------------------------------------------------------------------- settling
 
     def acknowledge(
-        self, key: ShareKey, member: str, given: Sequence[Acknowledgement], done: OnSettled, now_us: int
+        self, key: ShareKey, member: str, items: Sequence[Acknowledgement], done: OnSettled, now_us: int
     ) -> None:
         """Apply a member's acknowledgements, and call `done` when the share coordinator has stored them."""
         led = self._led.get(key)
@@ -354,7 +354,7 @@ class ShareManager:
             done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, now_us)
             return
         try:
-            transition = led.shared.acknowledge(member, given, now_us)
+            transition = led.shared.acknowledge(member, items, now_us)
         except KafkaError as refusal:
             done(refusal.code, refusal.message or None, now_us)
             return

@@ -437,20 +437,20 @@ class SharePartition:
             raise
         return transition
 
-    def _acknowledge(self, member: str, given: Acknowledgement, transition: Transition, now_us: int) -> None:
-        batches = self._overlapping(max(given.first, self.start), given.last)
+    def _acknowledge(self, member: str, event: Acknowledgement, transition: Transition, now_us: int) -> None:
+        batches = self._overlapping(max(event.first, self.start), event.last)
         if not batches:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD_STATE,
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
-        if given.last > batches[-1].last:
+        if event.last > batches[-1].last:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "Batch record not found. The last offset in request is past acquired records.",
             )
         for batch in batches:
-            for offset, record in batch.between(max(given.first, self.start), given.last):
+            for offset, record in batch.between(max(event.first, self.start), event.last):
                 if record.state is not RecordState.ACQUIRED:
                     raise KafkaError(
                         ErrorCode.INVALID_RECORD_STATE,
@@ -458,7 +458,7 @@ class SharePartition:
                     )
                 if record.member != member:
                     raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
-                kind = given.types[offset - given.first] if len(given.types) > 1 else given.types[0]
+                kind = event.types[offset - event.first] if len(event.types) > 1 else event.types[0]
                 if kind == RENEW:
                     self._renew(record, now_us)
                 else:

@@ -68,26 +68,26 @@ class TransactionCoordinator:
         self._desk.timers.run_due(now_us)
         return self._desk.take()
 
-    def step(self, given: CommonInput | TransactionInput) -> list[CommonAction[TransactionResult] | TransactionAction]:
-        match given:
+    def step(self, event: CommonInput | TransactionInput) -> list[CommonAction[TransactionResult] | TransactionAction]:
+        match event:
             case InitProducerId():
-                self._beginnings.asked(given)
+                self._beginnings.asked(event)
             case AddPartitions():
-                self._add(given)
+                self._add(event)
             case EndTxn():
-                self._endings.asked(given)
+                self._endings.asked(event)
             case ProducerIdGiven():
-                self._new_ids.given(given)
+                self._new_ids.given(event)
             case MarkersAnswered():
-                self._endings.answered(given)
+                self._endings.answered(event)
             case Elected():
-                self._elected(given)
+                self._elected(event)
             case PartitionLoaded():
-                self._loaded(given)
+                self._loaded(event)
             case LeadershipResigned():
-                self._resigned(given)
+                self._resigned(event)
             case Written():
-                self._desk.written(given)
+                self._desk.written(event)
         return self._desk.take()
 
     # ------------------------------------------------------------------------------------------------------ questions
@@ -134,116 +134,116 @@ class TransactionCoordinator:
 
     # ------------------------------------------------------------------------------------------------------- requests
 
-    def _add(self, given: AddPartitions) -> None:
+    def _add(self, event: AddPartitions) -> None:
         """Add partitions to a transaction, or verify them.
 
         Source: handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction
         """
         try:
-            transaction = self._member(given)
-            if given.verify_only:
+            transaction = self._member(event)
+            if event.verify_only:
                 inside = transaction.partitions
                 errors = {
                     name: ErrorCode.NONE if name in inside else ErrorCode.TRANSACTION_ABORTABLE
-                    for name in given.partitions
+                    for name in event.partitions
                 }
-                self._desk.answer(given.request, AddResult(errors))
+                self._desk.answer(event.request, AddResult(errors))
                 return
             if transaction.pending is not None:
                 raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         except KafkaError as error:
-            self._add_refused(given, error.code)
+            self._add_refused(event, error.code)
             return
-        if transaction.state is State.ONGOING and all(name in transaction.partitions for name in given.partitions):
-            self._desk.answer(given.request, AddResult(dict.fromkeys(given.partitions, ErrorCode.NONE)))
+        if transaction.state is State.ONGOING and all(name in transaction.partitions for name in event.partitions):
+            self._desk.answer(event.request, AddResult(dict.fromkeys(event.partitions, ErrorCode.NONE)))
             return
 
         def written(error: ErrorCode, written_us: int) -> None:
             if error is ErrorCode.NONE:
-                self._desk.answer(given.request, AddResult(dict.fromkeys(given.partitions, error)))
+                self._desk.answer(event.request, AddResult(dict.fromkeys(event.partitions, error)))
             else:
-                self._add_refused(given, error)
+                self._add_refused(event, error)
 
-        transit = transaction.prepare_add(given.partitions, given.version, self._desk.wall_ms(given.now_us))
-        self._desk.write(transaction, transit, TransactionCause.PARTITIONS_ADDED, written, given.now_us)
+        transit = transaction.prepare_add(event.partitions, event.version, self._desk.wall_ms(event.now_us))
+        self._desk.write(transaction, transit, TransactionCause.PARTITIONS_ADDED, written, event.now_us)
 
-    def _member(self, given: AddPartitions) -> TransactionMetadata:
+    def _member(self, event: AddPartitions) -> TransactionMetadata:
         """Return the state of the request's transactional id.
 
         Raises:
             KafkaError: if the request does not match the transaction, or has to be retried.
         """
-        if not given.transactional_id:
+        if not event.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        transaction = self._desk.find(given.transactional_id)
-        waits = transaction is not None and transaction.pending is not None and not given.verify_only
+        transaction = self._desk.find(event.transactional_id)
+        waits = transaction is not None and transaction.pending is not None and not event.verify_only
         if waits and self._desk.settings.knows_v2:
             # The request may have the epoch of the pending change, which is not valid until that is written
             # (KAFKA-18464).
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if transaction is None or transaction.producer_id != given.producer_id:
+        if transaction is None or transaction.producer_id != event.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transaction.producer_epoch != given.producer_epoch:
+        if transaction.producer_epoch != event.producer_epoch:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if transaction.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return transaction
 
-    def _add_refused(self, given: AddPartitions, error: ErrorCode) -> None:
+    def _add_refused(self, event: AddPartitions, error: ErrorCode) -> None:
         self._desk.tell_refused(
-            given.transactional_id, ADD_PARTITIONS_TO_TXN, given.producer_id, given.producer_epoch, error
+            event.transactional_id, ADD_PARTITIONS_TO_TXN, event.producer_id, event.producer_epoch, error
         )
-        self._desk.answer(given.request, AddResult(dict.fromkeys(given.partitions, error)))
+        self._desk.answer(event.request, AddResult(dict.fromkeys(event.partitions, error)))
 
     # ------------------------------------------------------------------------------------------------------ leadership
 
-    def _elected(self, given: Elected) -> None:
+    def _elected(self, event: Elected) -> None:
         """Begin to load the transactional ids of a partition that this broker now leads.
 
         Source: onElection, loadTransactionsForTxnTopicPartition
         """
-        if not self._desk.is_news(given):
+        if not self._desk.is_news(event):
             return
-        self._forget(given.partition)  # Changes of an earlier epoch are in the log.
-        self._desk.loading[given.partition] = given.leader_epoch
-        self._desk.want(Load(partition=given.partition, leader_epoch=given.leader_epoch))
+        self._forget(event.partition)  # Changes of an earlier epoch are in the log.
+        self._desk.loading[event.partition] = event.leader_epoch
+        self._desk.want(Load(partition=event.partition, leader_epoch=event.leader_epoch))
         if not self._is_checking:
             # Kafka's schedulers start with the broker; here with the first partition that it leads.
             self._is_checking = True
-            self._check_timeouts_later(given.now_us)
-            self._check_expiry_later(given.now_us)
+            self._check_timeouts_later(event.now_us)
+            self._check_expiry_later(event.now_us)
 
-    def _loaded(self, given: PartitionLoaded) -> None:
-        if not self._desk.loaded(given.partition, given.leader_epoch):
+    def _loaded(self, event: PartitionLoaded) -> None:
+        if not self._desk.loaded(event.partition, event.leader_epoch):
             return
-        if given.transactions or given.unreadable:
+        if event.transactions or event.unreadable:
             self._desk.tell(
                 TransactionsLoaded(
                     self._desk.node,
                     TRANSACTIONS_TOPIC,
-                    given.partition,
-                    leader_epoch=given.leader_epoch,
-                    transactions=len(given.transactions),
-                    unreadable=given.unreadable,
+                    event.partition,
+                    leader_epoch=event.leader_epoch,
+                    transactions=len(event.transactions),
+                    unreadable=event.unreadable,
                 )
             )
-        for transaction in given.transactions:
+        for transaction in event.transactions:
             self._desk.kept[transaction.transactional_id] = transaction
             if transaction.state in PREPARED:
-                transit = transaction.prepare_complete(self._desk.wall_ms(given.now_us))
-                self._endings.send_markers(transaction, transit, given.now_us)
+                transit = transaction.prepare_complete(self._desk.wall_ms(event.now_us))
+                self._endings.send_markers(transaction, transit, event.now_us)
 
-    def _resigned(self, given: LeadershipResigned) -> None:
+    def _resigned(self, event: LeadershipResigned) -> None:
         """Drop the transactional ids of a partition that this broker no longer leads.
 
         Source: onResignation, removeTransactionsForTxnTopicPartition
         """
-        if not self._desk.is_news(given):
+        if not self._desk.is_news(event):
             return
-        lost = self._forget(given.partition)
+        lost = self._forget(event.partition)
         if lost:
             self._desk.tell(
-                TransactionsUnloaded(self._desk.node, TRANSACTIONS_TOPIC, given.partition, transactions=lost)
+                TransactionsUnloaded(self._desk.node, TRANSACTIONS_TOPIC, event.partition, transactions=lost)
             )
 
     def _forget(self, partition: int) -> int:

@@ -212,5 +212,5 @@ class NewProducerIds:
         self._waiting[self._last_ticket] = taken
         self._desk.want(AskProducerId(self._last_ticket))
 
-    def given(self, given: ProducerIdGiven) -> None:
-        self._waiting.pop(given.ticket)(given.producer_id, given.now_us)
+    def given(self, event: ProducerIdGiven) -> None:
+        self._waiting.pop(event.ticket)(event.producer_id, event.now_us)

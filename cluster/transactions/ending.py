@@ -40,50 +40,50 @@ class Endings:
         self._desk = desk
         self._new_ids = new_ids
 
-    def asked(self, given: EndTxn) -> None:
+    def asked(self, event: EndTxn) -> None:
         """Handle an EndTxn request of a producer."""
 
         def done(result: EndResult, now_us: int) -> None:
             if result.error is not ErrorCode.NONE:
                 self._desk.tell_refused(
-                    given.transactional_id, END_TXN, given.producer_id, given.producer_epoch, result.error
+                    event.transactional_id, END_TXN, event.producer_id, event.producer_epoch, result.error
                 )
-            self._desk.answer(given.request, result)
+            self._desk.answer(event.request, result)
 
-        if given.transactional_id:
-            self._decide(given, done, None, given.now_us)
+        if event.transactional_id:
+            self._decide(event, done, None, event.now_us)
         else:
-            done(EndResult(ErrorCode.INVALID_REQUEST), given.now_us)
+            done(EndResult(ErrorCode.INVALID_REQUEST), event.now_us)
 
-    def _decide(self, given: EndTxn, done: Done, new_id: int | None, now_us: int) -> None:
+    def _decide(self, event: EndTxn, done: Done, new_id: int | None, now_us: int) -> None:
         """Begin to end the transaction of an EndTxn request, or call `done` with the result immediately.
 
         Args:
             new_id: producer id that replaces one without epochs left, None if not requested yet.
         """
         try:
-            transaction = self._desk.find(given.transactional_id)
+            transaction = self._desk.find(event.transactional_id)
             if transaction is None:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-            state = _next_state(transaction, given)
+            state = _next_state(transaction, event)
         except KafkaError as error:
             done(EndResult(error.code), now_us)
             return
-        rotates = given.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted
+        rotates = event.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted
         if state is None:  # The response to the first request did not reach the producer.
             done(EndResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch), now_us)
         elif rotates and new_id is None:
-            self._new_ids.ask(partial(self._go_on, given, done), now_us)
+            self._new_ids.ask(partial(self._go_on, event, done), now_us)
         else:
-            why = TransactionCause.COMMIT if given.commit else TransactionCause.ABORT
+            why = TransactionCause.COMMIT if event.commit else TransactionCause.ABORT
             next_id = NO_PRODUCER_ID if new_id is None else new_id
-            self._end(transaction, state, given.version, next_id, why, done, now_us)
+            self._end(transaction, state, event.version, next_id, why, done, now_us)
 
-    def _go_on(self, given: EndTxn, done: Done, producer_id: int | None, now_us: int) -> None:
+    def _go_on(self, event: EndTxn, done: Done, producer_id: int | None, now_us: int) -> None:
         if producer_id is None:
             done(EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), now_us)
         else:
-            self._decide(given, done, producer_id, now_us)
+            self._decide(event, done, producer_id, now_us)
 
     def fence(self, transaction: TransactionMetadata, why: TransactionCause, done: Done, now_us: int) -> None:
         """Fence the producer of a transaction, and abort the transaction; then call `done`."""
@@ -150,13 +150,13 @@ class Endings:
                 )
             )
 
-    def answered(self, given: MarkersAnswered) -> None:
+    def answered(self, event: MarkersAnswered) -> None:
         """Handle the leaders' results for markers: send refused markers again, and complete the transaction."""
-        transaction = self._desk.kept.get(given.transactional_id)
-        if transaction is None or self._desk.epoch_of(given.transactional_id) != given.coordinator_epoch:
+        transaction = self._desk.kept.get(event.transactional_id)
+        if transaction is None or self._desk.epoch_of(event.transactional_id) != event.coordinator_epoch:
             return  # Another broker coordinates the id now, and sends the markers again.
         again, is_fenced = [], False
-        for name, error in given.errors.items():
+        for name, error in event.errors.items():
             if error is ErrorCode.NONE or error in NO_MARKER_NEEDED:
                 transaction.partitions.pop(name, None)
             elif error in FENCED:
@@ -165,7 +165,7 @@ class Endings:
                 again.append(name)
         if not is_fenced:
             self._send(transaction, again, again=True)
-            self._maybe_complete(transaction, given.now_us)
+            self._maybe_complete(transaction, event.now_us)
 
     def _maybe_complete(self, transaction: TransactionMetadata, now_us: int) -> None:
         transit = transaction.completing
@@ -191,7 +191,7 @@ class Endings:
             self._complete(transaction, transit, now_us)
 
 
-def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
+def _next_state(transaction: TransactionMetadata, event: EndTxn) -> State | None:
     """Return the state to which an EndTxn request leads; None if the transaction has already ended that way.
 
     The rules depend on the version of the request. Source: endTransactionWithTV1, endTransaction
@@ -199,36 +199,36 @@ def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None
     Raises:
         KafkaError: if the request is not valid now.
     """
-    bumps = given.version >= BUMPS_EPOCH
-    is_repeated = _check_bumping(transaction, given) if bumps else _check_strictly(transaction, given)
+    bumps = event.version >= BUMPS_EPOCH
+    is_repeated = _check_bumping(transaction, event) if bumps else _check_strictly(transaction, event)
     if transaction.state is State.ONGOING:
-        return State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
-    if transaction.state is (State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT):
+        return State.PREPARE_COMMIT if event.commit else State.PREPARE_ABORT
+    if transaction.state is (State.PREPARE_COMMIT if event.commit else State.PREPARE_ABORT):
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if transaction.state is (State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT) and is_repeated:
+    if transaction.state is (State.COMPLETE_COMMIT if event.commit else State.COMPLETE_ABORT) and is_repeated:
         return None
-    if not given.commit and not is_repeated:
+    if not event.commit and not is_repeated:
         return State.PREPARE_ABORT  # Nothing was added; the producer gets its next epoch.
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
 
-def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
+def _check_strictly(transaction: TransactionMetadata, event: EndTxn) -> bool:
     """Check an EndTxn before version 5. Return True: after the end of the transaction it can only be a retry.
 
     Raises:
         KafkaError: INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer id or epoch is not current;
             CONCURRENT_TRANSACTIONS while a change is being written.
     """
-    if transaction.producer_id != given.producer_id:
+    if transaction.producer_id != event.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer_epoch != given.producer_epoch:
+    if transaction.producer_epoch != event.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.pending is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return True
 
 
-def _check_bumping(transaction: TransactionMetadata, given: EndTxn) -> bool:
+def _check_bumping(transaction: TransactionMetadata, event: EndTxn) -> bool:
     """Check an EndTxn from version 5 on. Return True if it has the previous epoch, and so is a retry.
 
     Raises:
@@ -236,16 +236,16 @@ def _check_bumping(transaction: TransactionMetadata, given: EndTxn) -> bool:
     """
     if transaction.pending is not None:  # After the write the request's id and epoch may be valid.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    after_bump = transaction.producer_epoch == given.producer_epoch + 1
+    after_bump = transaction.producer_epoch == event.producer_epoch + 1
     after_rotation = (
-        transaction.previous_producer_id == given.producer_id
-        and given.producer_epoch == MAX_EPOCH - 1
+        transaction.previous_producer_id == event.producer_id
+        and event.producer_epoch == MAX_EPOCH - 1
         and transaction.producer_epoch == 0
     )
     is_repeated = after_bump or after_rotation
-    if transaction.producer_id != given.producer_id and not after_rotation:
+    if transaction.producer_id != event.producer_id and not after_rotation:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_current = transaction.producer_epoch == given.producer_epoch
+    is_current = transaction.producer_epoch == event.producer_epoch
     if transaction.state in PREPARED:
         is_valid = after_bump
     elif transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):

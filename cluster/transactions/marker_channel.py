@@ -167,5 +167,5 @@ def _errors_in(frame: bytearray | None, version: int) -> dict[int, dict[TopicPar
     return found
 
 
-def _ignore(given: MarkersAnswered) -> None:
+def _ignore(event: MarkersAnswered) -> None:
     """Do nothing: the default before a callback is set."""

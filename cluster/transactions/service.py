@@ -70,7 +70,7 @@ class TransactionService(CoordinatorService[TransactionInput, TransactionAction,
             request_timeout_us=base.config.request_timeout_ms * 1000,
             says_version=base.rules.marker_epoch == "newer",
         )
-        self._markers.on_answer = lambda given: self._step(given, given.now_us)
+        self._markers.on_answer = lambda value: self._step(value, value.now_us)
         self._new_producer_id = new_producer_id
         self._given: deque[tuple[int, int | None]] = deque()
 

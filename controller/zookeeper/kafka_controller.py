@@ -344,18 +344,18 @@ class KafkaController:
         for child in changes.children:
             yield Delete(path=f"{znodes.ISR_CHANGES}/{child}")
 
-    def alter_partition(self, given: AlterPartition, answer: Answer) -> Process:
+    def alter_partition(self, event: AlterPartition, answer: Answer) -> Process:
         """Write the ISRs that a leader proposes (KIP-497, 2.7). Source: processAlterPartition"""
         if not self.is_active:
             self._context.reply(answer, AlterPartitionReply(error=ErrorCode.NOT_CONTROLLER))
             return
-        sender = self._context.live.get(given.broker_id)
-        if sender is None or sender.broker_epoch != given.broker_epoch:
+        sender = self._context.live.get(event.broker_id)
+        if sender is None or sender.broker_epoch != event.broker_epoch:
             self._context.reply(answer, AlterPartitionReply(error=ErrorCode.STALE_BROKER_EPOCH))
             return
         results = []
-        for proposal in given.partitions:
-            results.append((yield from self._partitions.alter(given.broker_id, proposal)))
+        for proposal in event.partitions:
+            results.append((yield from self._partitions.alter(event.broker_id, proposal)))
         self._context.reply(answer, AlterPartitionReply(error=ErrorCode.NONE, partitions=tuple(results)))
 
     # ---------------------------------------------------------------------------------------------- controlled shutdown

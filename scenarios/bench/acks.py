@@ -116,9 +116,9 @@ class Benchmark:
 
     @property
     def producer_records_per_s(self) -> int:
-        given = self.cases[0].published_records_per_s
-        assert given is not None
-        return given
+        value = self.cases[0].published_records_per_s
+        assert value is not None
+        return value
 
 
 GIGABIT_ETHERNET = 125_000_000 * 1448 // 1538

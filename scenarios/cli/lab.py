@@ -79,17 +79,17 @@ def start(name: str, student: str | None) -> int:
     student = _named(student)
     folder = Path()
     must_hold_files(folder, "cd")
-    texts, given = exercise.files(student), exercise.given_run(student)
+    texts, value = exercise.files(student), exercise.given_run(student)
     run_dir = folder / f"{name}-run"
-    for path in [*(folder / file for file in texts), *([run_dir] if given is not None else [])]:
+    for path in [*(folder / file for file in texts), *([run_dir] if value is not None else [])]:
         if path.exists() or path.is_symlink():
             fail(f"{path} already exists", ExitCode.USAGE, "move it away, or start in another folder")
-    if given is not None:
+    if value is not None:
         from scenarios.observe.columns.names import encodable
         from scenarios.run.runner import run_scenario
 
         with must_be_written(run_dir), tempfile.TemporaryDirectory(prefix=".lab-", dir=folder) as kept:
-            result = run_scenario(given, runs_dir=Path(kept), keep_logs=False)
+            result = run_scenario(value, runs_dir=Path(kept), keep_logs=False)
             assert result.run_dir is not None, "it was played into a folder"
             summary = {**result.summary, "run_dir": str(run_dir)}
             write_whole(result.run_dir / "summary.json", json.dumps(summary, indent=2, default=encodable) + "\n")

@@ -194,25 +194,25 @@ class SqlText(NamedTuple):
     place: str
 
 
-def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
+def _questions(value: str, runs: tuple[str, ...]) -> SqlText:
     """Return the statements in the value of --sql, or in the file that it names.
 
     If the value is neither a file nor several words, end the command with an error.
     """
-    file = Path(given)
+    file = Path(value)
     is_file = is_folder = False
     with contextlib.suppress(OSError):  # A long statement exceeds the limit of a file name's length.
-        is_file, is_folder = file.is_file(), bool(given) and file.is_dir()
+        is_file, is_folder = file.is_file(), bool(value) and file.is_dir()
     if is_file:
         try:
             return SqlText(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
-    if len(given.split()) > 1 and file.suffix != ".sql":
-        return SqlText(given, "--sql")
+    if len(value.split()) > 1 and file.suffix != ".sql":
+        return SqlText(value, "--sql")
     fail(
         f"--sql takes SQL statements or the name of a file, but "
-        f"{'this is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
+        f"{'this is a folder' if is_folder else 'there is no such file'}: `{spelt_out(value)}`",
         ExitCode.USAGE,
         f"to list the tables: highwater report {shlex.join(runs) or 'last'} --sql 'SHOW TABLES'",
     )

@@ -147,20 +147,20 @@ class ScenarioExercise(Exercise):
     may_change: ClassVar[tuple[str, ...]]
 
     def _criteria(self, hand_in: HandIn) -> Iterator[Criterion]:
-        given = load_text(self.text(hand_in.student), "given").scenario
+        value = load_text(self.text(hand_in.student), "given").scenario
         scenario = load_text(hand_in.text, hand_in.file).scenario
         yield Criterion("valid", True, "the file is a scenario")
-        changed = changed_paths(given, scenario)
-        outside = [path for path in changed if not any(within(path, allowed) for allowed in self.allowed(given))]
+        changed = changed_paths(value, scenario)
+        outside = [path for path in changed if not any(within(path, allowed) for allowed in self.allowed(value))]
         named = hand_in.student or "a student without a name"
-        hint = f"you changed {', '.join(outside[:3])}; you may change only {', '.join(self.allowed(given))}"
+        hint = f"you changed {', '.join(outside[:3])}; you may change only {', '.join(self.allowed(value))}"
         yield Criterion("given", not outside, f"the fixed part of the exercise for {named} is unchanged", hint)
         if not outside:
             yield from self.judge_scenario(hand_in, scenario, changed)
 
-    def allowed(self, given: Scenario) -> tuple[str, ...]:
+    def allowed(self, scenario: Scenario) -> tuple[str, ...]:
         """Return `may_change` with TOPIC replaced by the name of the student's topic."""
-        return tuple(path.replace("TOPIC", next(iter(given.topics))) for path in self.may_change)
+        return tuple(path.replace("TOPIC", next(iter(scenario.topics))) for path in self.may_change)
 
     @abstractmethod
     def judge_scenario(self, hand_in: HandIn, scenario: Scenario, changed: Sequence[str]) -> Iterator[Criterion]:
@@ -209,9 +209,9 @@ class SheetExercise(Exercise):
             theirs = load_text(read_hand_in(run).text, run.name).scenario.topics
         except ScenarioInvalid:
             return False
-        given = self.given(student).topics
+        value = self.given(student).topics
         return {name: one.assignment for name, one in theirs.items()} != {
-            name: one.assignment for name, one in given.items()
+            name: one.assignment for name, one in value.items()
         }
 
     @abstractmethod
@@ -225,12 +225,12 @@ def within(path: str, allowed: str) -> bool:
     return path == allowed or path.startswith(f"{allowed}.")
 
 
-def changed_paths(given: Scenario, scenario: Scenario) -> list[str]:
+def changed_paths(event: Scenario, scenario: Scenario) -> list[str]:
     """Return the paths of the values that differ between two scenarios, such as `topics.orders.partitions`.
 
     Keys that a student may always change, such as `title`, are left out.
     """
-    before, after = (dict(_leaves(as_tree(one), "")) for one in (given, scenario))
+    before, after = (dict(_leaves(as_tree(one), "")) for one in (event, scenario))
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return [path for path in paths if path.split(".")[0] not in _FREE]
 

@@ -105,8 +105,8 @@ class _Returning:
                 self._gives_up = f"it neither fetches nor asks for offsets ({self._state.state.value})"
         return Return(log_end_offset=self._own.end, steps=tuple(self._steps), gives_up=self._gives_up)
 
-    def _step(self, given: FollowerInput) -> None:
-        for action in self._state.step(given):
+    def _step(self, event: FollowerInput) -> None:
+        for action in self._state.step(event):
             self._perform(action)
 
     def _perform(self, action: FollowerAction) -> None:

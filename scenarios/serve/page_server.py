@@ -100,11 +100,13 @@ class Door:
         hosts = [f"{name}:{self.port}".encode() for name in self.names]
         if [value for name, value in request.headers if name == b"host"] not in ([host] for host in hosts):
             return 421, "not the host of this page"
-        given = {name: value for name, value in request.headers if name in (b"origin", b"sec-fetch-site")}
+        values = {name: value for name, value in request.headers if name in (b"origin", b"sec-fetch-site")}
         # Browsers send the Origin header with every POST.
-        if given.get(b"origin", b"" if is_post else b"http://" + hosts[0]) not in [b"http://" + host for host in hosts]:
+        if values.get(b"origin", b"" if is_post else b"http://" + hosts[0]) not in [
+            b"http://" + host for host in hosts
+        ]:
             return 403, "another origin"
-        if given.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        if values.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
             return 403, "another site"
         token, _, rest = request.target[1:].partition(b"/")
         known = [name.encode() for name in self.posts] if is_post else (b"", b"events")

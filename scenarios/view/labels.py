@@ -129,7 +129,7 @@ def _paths_that_differ(trees: Sequence[Mapping[Path, Any]]) -> list[Path]:
     If acks or the profile already distinguishes all runs, settings that follow from it are left out.
     """
     values = {path: [str(tree.get(path)) for tree in trees] for tree in trees for path in tree}
-    found = [path for path, given in values.items() if len(set(given)) > 1]
+    found = [path for path, value in values.items() if len(set(value)) > 1]
     for decisive in (path for path in found if path[-1] in ("acks", "profile")):
         if len(set(values[decisive])) == len(trees):
             found = [path for path in found if not _follows(path, decisive)]

@@ -69,7 +69,7 @@ OF_ACCESS: tuple[Mutant, ...] = (
         "a-rule-is-added-twice",
         "A rule that is there already is not added again",
         CONTROL,
-        "        if not refusal and given.acl not in self._journal.image.acls:\n",
+        "        if not refusal and event.acl not in self._journal.image.acls:\n",
         "        if not refusal:\n",
         OF_RULES + "test_a_rule_that_is_there_is_not_added_again",
     ),

@@ -415,7 +415,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "earlier-generation-commits",
         "A member of an earlier generation commits nothing",
         COORDINATOR,
-        "        if given.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
+        "        if event.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
         "",
         "test tests/cluster/groups/test_groups.py::test_transcript[groups_rebalance]",
     ),

@@ -29,7 +29,7 @@ OF_STREAMS: tuple[Mutant, ...] = (
         "static-return-rebalances",
         "A static member of a streams group that returns to its process causes no rebalance",
         MEMBERSHIP,
-        "_place(after) != _place(before) if given.instance_id is not None else after != before",
+        "_place(after) != _place(before) if event.instance_id is not None else after != before",
         "after != before",
         OF_GROUPS + "test_a_static_member_returns_to_its_tasks_without_a_rebalance",
     ),

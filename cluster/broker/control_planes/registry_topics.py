@@ -89,13 +89,13 @@ class RegistryTopics:
         for index, event in enumerate(wanted):
             self._create(event, partial(replied, index))
 
-    def _create(self, given: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
+    def _create(self, event: CreateTopic, reply: Callable[[CreateTopicReply], None]) -> None:
         known = self._cache.image.topics
         self._under_way = {name: count for name, count in self._under_way.items() if name not in known}
         try:
             files = creation(
                 self._cache.image,
-                replace(given, config={name: str(value) for name, value in given.config.items()}),
+                replace(event, config={name: str(value) for name, value in event.config.items()}),
                 topic_id=self._new_id(),
                 broker_config=self._config,
                 names=self._names,
@@ -105,19 +105,19 @@ class RegistryTopics:
             reply(CreateTopicReply(error=error.code, message=error.message))
             return
         created = _created(files)
-        if given.validate_only:
+        if event.validate_only:
             reply(created)
             return
-        self._under_way[given.name] = created.partitions
+        self._under_way[event.name] = created.partitions
 
         def written(results: Sequence[Result], now_us: int) -> None:
             error = results[0].error
             if error is None:
                 reply(created)
                 return
-            self._under_way.pop(given.name, None)
+            self._under_way.pop(event.name, None)
             if error is RegistryError.NODE_EXISTS:
-                message = f"topic {given.name} already exists"
+                message = f"topic {event.name} already exists"
                 reply(CreateTopicReply(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=message))
             else:
                 reply(

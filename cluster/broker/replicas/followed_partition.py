@@ -133,14 +133,14 @@ class FollowedPartition:
 
     # -------------------------------------------------------------------------------------------------------- actions
 
-    def step(self, given: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
+    def step(self, event: FollowerInput, now_us: int, records: memoryview | None = None) -> None:
         """Pass an input to the follower state, and perform the actions that it decides.
 
         Args:
             records: records in the response, if the input is a response.
         """
         self._fetcher.stirred(self.name)
-        for action in self.state.step(given):
+        for action in self.state.step(event):
             match action:
                 case AppendRecords():
                     self._append(action, records, now_us)

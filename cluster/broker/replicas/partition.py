@@ -340,11 +340,11 @@ class Partition:
         if self.leader is not None:
             self._perform(self.leader.step(LagCheckDue(now_us=self._clock.at(now_us))), now_us)
 
-    def isr_answered(self, given: IsrAccepted | IsrRefused, now_us: int) -> None:
+    def isr_answered(self, event: IsrAccepted | IsrRefused, now_us: int) -> None:
         """Handle the controller's response to this leader's ISR proposal."""
         if self.leader is not None:
             self.end_rests()
-            self._perform(self.leader.step(replace(given, now_us=self._clock.at(now_us))), now_us)
+            self._perform(self.leader.step(replace(event, now_us=self._clock.at(now_us))), now_us)
 
     def _perform(self, actions: list[LeaderAction], now_us: int) -> None:
         leader = self.leader

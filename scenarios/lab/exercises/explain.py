@@ -42,9 +42,9 @@ class Explain(SheetExercise):
         return self.given(student)
 
     def right_answers(self, student: str, sandbox: Sandbox) -> Mapping[str, str]:
-        given = self.given(student)
+        value = self.given(student)
         record = str(self.values(Draw(self.name, student))["record"])
-        played = sandbox.play(given, given.seed)
+        played = sandbox.play(value, value.seed)
         entry = played.ledger.records[record]
         elected = [row for row in played.rows if isinstance(row.event, LeaderElected)][-1]
         new_leader = last_event(played, LeaderElected).broker

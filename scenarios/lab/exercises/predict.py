@@ -35,10 +35,10 @@ class Predict(SheetExercise):
         return {**super().files(student), "predict-run.yaml": self.text(student, "_run")}
 
     def right_answers(self, student: str, sandbox: Sandbox) -> Mapping[str, str]:
-        given = self.given(student)
-        played = sandbox.play(given, given.seed)
+        value = self.given(student)
+        played = sandbox.play(value, value.seed)
         patient = load_text(self.text(student, "_run"), "given", ["workloads.p1.config.acks=all"]).scenario
-        with_acks_all = sandbox.play(patient, given.seed)
+        with_acks_all = sandbox.play(patient, value.seed)
         elected, cut = last_event(played, LeaderElected), last_event(played, LogTruncated)
         return {
             "lost": format_record_names(lost(played)),

@@ -84,10 +84,10 @@ def _read_profile(reader: Reader, node: Node, path: str) -> str:
     release = _RELEASE.fullmatch(node.text) if isinstance(node, Scalar) and node.text not in PROFILES else None
     if release is None:
         return reader.choice(node, path, "`profile`", tuple(PROFILES))
-    given = KafkaRelease(int(release[1]), int(release[2]))
-    before = [name for name, rules in PROFILES.items() if rules.release < given]
-    after = [name for name, rules in PROFILES.items() if rules.release > given]
-    same = given.era if len(before) + len(after) < len(PROFILES) else None
+    value = KafkaRelease(int(release[1]), int(release[2]))
+    before = [name for name, rules in PROFILES.items() if rules.release < value]
+    after = [name for name, rules in PROFILES.items() if rules.release > value]
+    same = value.era if len(before) + len(after) < len(PROFILES) else None
     notes = [f"help: one of {', '.join(PROFILES)}"]
     if same is not None:
         label = ""
@@ -445,10 +445,10 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
         elsewhere=own_config(TopicConfig),
         example=_partitions_meant(node),
     )
-    given = reader.config_node(fields)
+    value = reader.config_node(fields)
     config = {}
-    if given is not None:
-        config = reader.config(*given, TopicConfig, other_names=_NAMES_OF_TOPICS, known=TOPIC_KEYS)
+    if value is not None:
+        config = reader.config(*value, TopicConfig, other_names=_NAMES_OF_TOPICS, known=TOPIC_KEYS)
     found = fields.get("partitions")
     if found is not None and isinstance(found[0], Mapping):
         assignment = _read_assignment(scope, found[0], found[1])

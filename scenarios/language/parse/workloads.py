@@ -463,10 +463,10 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
     if found is None or not isinstance(found[0], Mapping) or "topic" in fields:
         return _read_inputs(scope, fields), ""
     node, path = found
-    given = scope.reader.fields(node, path, "`topics`", ("pattern",), ("pattern",)).get("pattern")
-    if given is None:
+    value = scope.reader.fields(node, path, "`topics`", ("pattern",), ("pattern",)).get("pattern")
+    if value is None:
         return (), ""
-    text_node, path = given
+    text_node, path = value
     from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 
     text = scope.reader.text(text_node, path, "`pattern`")

@@ -33,11 +33,11 @@ A_STATE = "for example {t-0: {leader: b2}} or {b1: {running: false}}"
 
 def one_level_up(scope: Scope, node: Node) -> dict[str, str]:
     """Return hints, by key, for expectations that belong one level down, inside `records` or `state`."""
-    given = {key: value for key, (_, value) in node.entries.items()} if isinstance(node, Mapping) else {}
-    blocks = {other_spelling(key, RECORD_KINDS, FIELD_SYNONYMS): records_meant(value) for key, value in given.items()}
+    values = {key: value for key, (_, value) in node.entries.items()} if isinstance(node, Mapping) else {}
+    blocks = {other_spelling(key, RECORD_KINDS, FIELD_SYNONYMS): records_meant(value) for key, value in values.items()}
     records = {kind: f"write `records: {{{kind}: {blocks.get(kind, 'none')}}}`" for kind in RECORD_KINDS}
     partitions = {key: f"write `state: {{{_a_partition(scope)}: {{{key}: ...}}}}`" for key in PARTITION_FIELDS}
-    named = {key: f"write `state: {{{key}: ...}}`" for key in given if key in scope.nodes or _is_partition(scope, key)}
+    named = {key: f"write `state: {{{key}: ...}}`" for key in values if key in scope.nodes or _is_partition(scope, key)}
     return records | partitions | named
 
 
@@ -83,8 +83,8 @@ def _is_partition(scope: Scope, key: str) -> bool:
 def _read_partition_test(scope: Scope, key: str, key_node: Scalar, node: Node, path: str) -> PartitionTest:
     reader = scope.reader
     partition = scope.partition_of(key, key_node.place, path)
-    given = node.entries if isinstance(node, Mapping) else {}
-    continued = {name for name in given if name in scope.brokers and given[name][1].is_nothing}
+    value = node.entries if isinstance(node, Mapping) else {}
+    continued = {name for name in value if name in scope.brokers and value[name][1].is_nothing}
     hints = {name: f"write `{name}: {{{key}: {{leo: ...}}}}`, beside `{key}`" for name in scope.brokers}
     hints |= dict.fromkeys(continued, "put a list in brackets: `isr: [b1, b2]`")
     is_broker = _text(node) in (*scope.brokers, "none")

@@ -71,12 +71,12 @@ class ConfigFiles:
 
     def _inside(self, name: str) -> Path | None:
         """Return the resolved path of a file; None if it is outside the folder, also through a symbolic link."""
-        given = PurePosixPath(name)
-        if self.folder is None or not name.isprintable() or given.is_absolute() or ".." in given.parts:
+        value = PurePosixPath(name)
+        if self.folder is None or not name.isprintable() or value.is_absolute() or ".." in value.parts:
             return None
         try:
             folder = self.folder.resolve()
-            file = (folder / given).resolve()
+            file = (folder / value).resolve()
         except (OSError, RuntimeError):
             return None
         return file if file.is_relative_to(folder) and file != folder else None

@@ -667,10 +667,10 @@ def _as_mapping(node: SequenceNode, example: str) -> str:
     for item in node.items[:2]:
         name, value = "", example
         if isinstance(item, Mapping):  # - {name: t, ...}, or - t: {...}
-            given = item.get("name") or item.get("id")
+            values = item.get("name") or item.get("id")
             only, (_, inner) = next(iter(item.entries.items())) if len(item.entries) == 1 else ("", ("", item))
-            name = given.text if isinstance(given, Scalar) else only
-            value = inner.text if isinstance(inner, Scalar) and not given else "{...}"
+            name = values.text if isinstance(values, Scalar) else only
+            value = inner.text if isinstance(inner, Scalar) and not values else "{...}"
         elif example and isinstance(item, Scalar):
             name = item.text
         if _PLAIN_NAME.fullmatch(name):

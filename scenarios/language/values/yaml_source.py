@@ -134,8 +134,8 @@ def _link_in(path: Path) -> Path | None:
 
     The file itself is checked, and also its folders if the path is relative.
     """
-    given = [] if path.is_absolute() else [parent for parent in path.parents if parent != Path()]
-    return next((place for place in (path, *given) if place.is_symlink()), None)
+    value = [] if path.is_absolute() else [parent for parent in path.parents if parent != Path()]
+    return next((place for place in (path, *value) if place.is_symlink()), None)
 
 
 def parse(text: str, source: SourceText, problems: Problems) -> Node | None:

@@ -27,21 +27,21 @@ from scenarios.language.verbs.declaration import QUIET, Given, Kind, Verb, key, 
 from scenarios.language.verbs.kinds import CONSUMER
 
 STATE: Kind[StateTest] = Kind(
-    read=lambda given: read_state(given.scope, given.node, given.path, given.what),
+    read=lambda value: read_state(value.scope, value.node, value.path, value.what),
     write=state_tree,
     schema=ref("state"),
     blank=StateTest(),
     example="{t-0: {leader: b2}}",
 )
 LOGS: Kind[tuple[LogTest, ...]] = Kind(
-    read=lambda given: read_logs(given.scope, given.node, given.path),
+    read=lambda value: read_logs(value.scope, value.node, value.path),
     write=logs_tree,
     schema=ref("logs"),
     blank=(),
     example="{t-0: r0..r9}",
 )
 RECORDS: Kind[tuple[RecordsTest, ...]] = Kind(
-    read=lambda given: read_records(given.scope, given.node, given.path),
+    read=lambda value: read_records(value.scope, value.node, value.path),
     write=records_tree,
     schema=ref("records"),
     blank=(),
@@ -49,9 +49,9 @@ RECORDS: Kind[tuple[RecordsTest, ...]] = Kind(
 )
 
 
-def _read_clock(given: Given) -> TimeTest | None:
-    fields = given.reader.fields(given.node, given.path, given.what, ("between", "after", "before"))
-    return given.reader.bounds_of(fields)
+def _read_clock(value: Given) -> TimeTest | None:
+    fields = value.reader.fields(value.node, value.path, value.what, ("between", "after", "before"))
+    return value.reader.bounds_of(fields)
 
 
 CLOCK: Kind[TimeTest | None] = Kind(
@@ -59,13 +59,13 @@ CLOCK: Kind[TimeTest | None] = Kind(
 )
 
 
-def _read_end_offset(given: Given) -> EndOffsetTest:
+def _read_end_offset(value: Given) -> EndOffsetTest:
     known, required = ("consumer", "partition", "is", "error"), ("consumer", "partition")
-    fields = given.reader.fields(given.node, given.path, given.what, known, required)
+    fields = value.reader.fields(value.node, value.path, value.what, known, required)
     if "is" in fields and "error" in fields:
         place, path = fields.key_place("error"), f"{fields.path}.error"
-        given.reader.error("E111", "`is` and `error` cannot be used together", place, path=path)
-    scope = given.scope
+        value.reader.error("E111", "`is` and `error` cannot be used together", place, path=path)
+    scope = value.scope
     partition: TopicPartition = fields.read(
         "partition", lambda n, p: scope.partition(n, p, "`partition`"), NO_PARTITION
     )

@@ -32,33 +32,33 @@ def _size_of(scope: Scope, before: Mapping[str, Any]) -> int:
     return 1 if workload is None else workload.size_bytes
 
 
-def _read_record_time(given: Given) -> RecordTime:
+def _read_record_time(value: Given) -> RecordTime:
     """Read a timestamp: `-2m` and `60s` are relative to the producer's clock, a number is milliseconds since 1970."""
-    node = given.node
+    node = value.node
     if isinstance(node, Scalar) and node.text.removeprefix("-").isdigit():
-        return RecordTime(at_ms=given.reader.integer(node, given.path, given.what))
-    return RecordTime(ahead_us=JUMP.read(given))
+        return RecordTime(at_ms=value.reader.integer(node, value.path, value.what))
+    return RecordTime(ahead_us=JUMP.read(value))
 
 
 def _record_time_tree(time: RecordTime | None) -> object:
     return None if time is None else JUMP.write(time.ahead_us) if time.at_ms is None else time.at_ms
 
 
-def _read_headers(given: Given) -> OwnHeaders:
-    entries = list(given.reader.entries(given.node, given.path, given.what))
-    if given.node.is_nothing:
+def _read_headers(raw: Given) -> OwnHeaders:
+    entries = list(raw.reader.entries(raw.node, raw.path, raw.what))
+    if raw.node.is_nothing:
         label = "for example {trace-id: t7}"
-        given.reader.error("E105", f"{given.what} names no header", given.node.place, path=given.path, label=label)
+        raw.reader.error("E105", f"{raw.what} names no header", raw.node.place, path=raw.path, label=label)
     for name, name_node, _, path in entries:
         if name in NAME_HEADERS:
             label = "choose another name: Highwater stores the names of some records in it"
-            given.reader.error("E134", f"the header `{name}` is reserved", name_node.place, path=path, label=label)
-    return tuple((name, _header_value(given, value, path)) for name, _, value, path in entries)
+            raw.reader.error("E134", f"the header `{name}` is reserved", name_node.place, path=path, label=label)
+    return tuple((name, _header_value(raw, value, path)) for name, _, value, path in entries)
 
 
-def _header_value(given: Given, node: Node, path: str) -> str | None:
+def _header_value(value: Given, node: Node, path: str) -> str | None:
     nothing = isinstance(node, Scalar) and node.is_nothing
-    return None if nothing else given.reader.text(node, path, "the value of a header")
+    return None if nothing else value.reader.text(node, path, "the value of a header")
 
 
 NAME_HEADERS = (NAME_HEADER, NAMED_APART_HEADER)
@@ -133,8 +133,8 @@ class Produce(Verb):
         batches = f" in batches of {self.batch}" if self.batch > 1 and self.count > 1 else ""
         return f"{self.producer} sends {count}{batches}{_time_text(self.time)}{_headers_text(self.headers)}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
-        check_partition(scope, given, scope.producers.get(self.producer, ""), self.partition)
+    def judge(self, scope: Scope, fields: Fields) -> None:
+        check_partition(scope, fields, scope.producers.get(self.producer, ""), self.partition)
 
 
 def _time_text(time: RecordTime | None) -> str:
@@ -152,10 +152,10 @@ def _headers_text(headers: OwnHeaders) -> str:
     return f" with the header{'s' if len(headers) > 1 else ''} {names}"
 
 
-def _read_target(given: Given) -> Target:
-    if given.says("beginning") or given.says("end"):
-        return cast(Target, given.reader.text(given.node, given.path, given.what))
-    return given.reader.integer(given.node, given.path, given.what)
+def _read_target(value: Given) -> Target:
+    if value.says("beginning") or value.says("end"):
+        return cast(Target, value.reader.text(value.node, value.path, value.what))
+    return value.reader.integer(value.node, value.path, value.what)
 
 
 TARGET: Kind[Target] = Kind(
@@ -179,10 +179,10 @@ class Seek(Verb):
     def sentence(self) -> str:
         return f"{self.consumer} seeks {self.partition} to {self.to}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
+    def judge(self, scope: Scope, fields: Fields) -> None:
         topic = self.partition.topic
         reads = scope.consumers.get(self.consumer)
         if reads is not None and topic in scope.topics and topic not in reads:
-            place, path = given.key_place("partition"), f"{given.path}.partition"
+            place, path = fields.key_place("partition"), f"{fields.path}.partition"
             title = f"`{self.consumer}` reads `{', '.join(reads)}`, not `{topic}`"
             scope.reader.error("E131", title, place, path=path)

@@ -12,12 +12,12 @@ from scenarios.language.verbs.kinds import BROKERS, time
 STROBE_PERIOD_MIN_US = 1_000
 
 
-def _read_jump(given: Given) -> int:
-    node = given.node
+def _read_jump(value: Given) -> int:
+    node = value.node
     if not isinstance(node, Scalar) or not node.text.startswith("-"):
-        return given.reader.time(node, given.path, given.what, 1)
+        return value.reader.time(node, value.path, value.what, 1)
     length = Scalar(node.place, node.text.removeprefix("-"), node.quoted)
-    return -given.reader.time(length, given.path, given.what, 1)
+    return -value.reader.time(length, value.path, value.what, 1)
 
 
 def _jump_tree(by_us: int) -> str:

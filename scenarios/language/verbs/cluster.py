@@ -134,10 +134,10 @@ class Throttle(Verb):
         return f"throttle replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
 
 
-def _refuse_nothing(given: Given, example: str) -> None:
-    if given.node.is_nothing:
+def _refuse_nothing(value: Given, example: str) -> None:
+    if value.node.is_nothing:
         label = f"for example {example}"
-        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+        value.reader.error("E105", f"{value.what} changes nothing", value.node.place, path=value.path, label=label)
 
 
 def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
@@ -148,9 +148,9 @@ def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
         read: reads and checks the values.
     """
 
-    def checked(given: Given) -> Config:
-        changes = read(given)
-        _refuse_nothing(given, example)
+    def checked(value: Given) -> Config:
+        changes = read(value)
+        _refuse_nothing(value, example)
         return changes
 
     return Kind(
@@ -162,27 +162,27 @@ def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
     )
 
 
-def _read_config(given: Given) -> Config:
+def _read_config(value: Given) -> Config:
     """Read changes to the configuration of topics, groups or brokers; the sibling keys decide which."""
-    beside = given.beside or ()
+    beside = value.beside or ()
     kind: type[AnyConfig] = TopicConfig
     if "group" in beside:
         kind = GroupConfig
     elif "brokers" in beside or "entity_default" in beside:
         kind = AnyDynamicConfig
-    return tuple(given.reader.config_changes(given.node, given.path, kind).items())
+    return tuple(value.reader.config_changes(value.node, value.path, kind).items())
 
 
-def _read_quota(given: Given) -> Config:
-    return tuple(given.reader.config_changes(given.node, given.path, ClientQuotaConfig).items())
+def _read_quota(value: Given) -> Config:
+    return tuple(value.reader.config_changes(value.node, value.path, ClientQuotaConfig).items())
 
 
-def _read_levels(given: Given) -> Levels:
+def _read_levels(raw: Given) -> Levels:
     """Read levels of Kafka's features. The controller decides which features and levels the cluster supports."""
-    reader = given.reader
-    _refuse_nothing(given, "transaction.version: 2")
+    reader = raw.reader
+    _refuse_nothing(raw, "transaction.version: 2")
     levels: list[tuple[str, int]] = []
-    for name, name_node, value, path in reader.entries(given.node, given.path, given.what):
+    for name, name_node, value, path in reader.entries(raw.node, raw.path, raw.what):
         if name not in FEATURES:
             near = did_you_mean(name, FEATURES)
             label = "" if near else f"choose one of {', '.join(FEATURES)}"
@@ -237,7 +237,7 @@ class MorePartitions(Verb):
     def sentence(self) -> str:
         return f"increase {self.topic} to {self.count} partitions"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
+    def judge(self, scope: Scope, fields: Fields) -> None:
         scope.topics[self.topic] = max(self.count, scope.topics.get(self.topic, 0))
 
 
@@ -289,10 +289,10 @@ class RemoveOffsets(Verb):
 ResetTarget = int | Literal["earliest", "latest"]
 
 
-def _read_reset_target(given: Given) -> ResetTarget:
-    if given.says("earliest") or given.says("latest"):
-        return cast(ResetTarget, given.reader.text(given.node, given.path, given.what))
-    return given.reader.integer(given.node, given.path, given.what)
+def _read_reset_target(value: Given) -> ResetTarget:
+    if value.says("earliest") or value.says("latest"):
+        return cast(ResetTarget, value.reader.text(value.node, value.path, value.what))
+    return value.reader.integer(value.node, value.path, value.what)
 
 
 RESET_TARGET: Kind[ResetTarget | None] = Kind(
@@ -343,8 +343,8 @@ class ResetGroupOffsets(Verb):
     def sentence(self) -> str:
         return f"set the offsets of {self.group} in {self.what} {self.where}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
-        check_partition(scope, given, self.topic, self.partition)
+    def judge(self, scope: Scope, fields: Fields) -> None:
+        check_partition(scope, fields, self.topic, self.partition)
 
 
 @verb(

@@ -261,14 +261,14 @@ class Declaration:
         elsewhere = {name: "belongs under `config:`" for name in entries if "." in name} or _sides(scope, node, names)
         elsewhere |= {**self._misplaced(scope, node), **self.made.misplaced(scope, entries_of(node))}
         required = self._required_in(node)
-        given = scope.reader.fields(node, path, what, names, required, elsewhere=elsewhere, example=example)
-        if given.node is not None or (node.is_nothing and not any(one.required for one in self.keys)):
-            self._judge_choice(given)
+        value = scope.reader.fields(node, path, what, names, required, elsewhere=elsewhere, example=example)
+        if value.node is not None or (node.is_nothing and not any(one.required for one in self.keys)):
+            self._judge_choice(value)
         values: Tree = {}
         for one in self.keys:
-            values[one.attribute] = self._value(one, scope, given, values)
+            values[one.attribute] = self._value(one, scope, value, values)
         payload = self.made(**values)
-        payload.judge(scope, given)
+        payload.judge(scope, value)
         return payload
 
     def _as_mapping(self, scope: Scope, node: Node) -> str:
@@ -304,26 +304,26 @@ class Declaration:
     def _is_strange(self, name: str) -> bool:
         return all(name != one.name for one in self.keys)
 
-    def _value(self, one: Key, scope: Scope, given: Fields, before: Mapping[str, Any]) -> Any:
-        found = given.get(one.name)
+    def _value(self, one: Key, scope: Scope, event: Fields, before: Mapping[str, Any]) -> Any:
+        found = event.get(one.name)
         if found is not None:
-            return one.kind.read(Given(scope, *found, f"`{one.name}`", given))
+            return one.kind.read(Given(scope, *found, f"`{one.name}`", event))
         if one.default_of is not None:
             return one.default_of(scope, before)
         return one.kind.blank if one.required else one.default
 
-    def _judge_choice(self, given: Fields) -> None:
+    def _judge_choice(self, event: Fields) -> None:
         """Report an error unless at least one key of `any_of`, or exactly one key of `one_of`, is given."""
         choice = self.any_of or self.one_of
-        count = sum(name in given for name in choice)
+        count = sum(name in event for name in choice)
         if not choice or count == 1 or (count and self.any_of):
             return
-        if not count and given.node is not None and any(self._is_strange(name) for name in given.node.entries):
+        if not count and event.node is not None and any(self._is_strange(name) for name in event.node.entries):
             return  # A misspelt key was reported already.
         names = ", ".join(f"`{name}`" for name in choice)
-        title = f"{given.what} needs {'at least' if self.any_of else 'exactly'} one of {names}"
+        title = f"{event.what} needs {'at least' if self.any_of else 'exactly'} one of {names}"
         example = next(f"{one.name}: {self.example_of(one)}" for one in self.keys if one.name == choice[0])
-        given.reader.error("E105", title, given.place, label=f"for example `{example}`", path=given.path)
+        event.reader.error("E105", title, event.place, label=f"for example `{example}`", path=event.path)
 
     # --------------------------------------------------------------------------------------------- writing
 
@@ -406,7 +406,7 @@ class Verb(Payload):
     def tree(self) -> Any:
         return self.declaration.tree(self)
 
-    def judge(self, scope: Scope, given: Fields) -> None:
+    def judge(self, scope: Scope, event: Fields) -> None:
         """Report errors that concern several keys together. Subclasses may override this."""
 
     @classmethod

@@ -16,7 +16,7 @@ from scenarios.language.verbs.declaration import DAMAGE, LASTING, QUIET, Kind, V
 from scenarios.language.verbs.kinds import ALL_BROKERS, BANDWIDTH, BROKERS, BYTES, PARTITION, integer, time
 
 LOG_DIR: Kind[str] = Kind(
-    read=lambda given: given.reader.text(given.node, given.path, given.what),
+    read=lambda value: value.reader.text(value.node, value.path, value.what),
     write=str,
     schema=ref("slug"),
     blank="",
@@ -36,8 +36,8 @@ class OnDisk(Verb):
     def disk(self) -> str:
         return f"the disk {self.log_dir} of {self.brokers}" if self.log_dir else f"the disk of {self.brokers}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
-        found, log_dir = given.get("log_dir"), self.log_dir
+    def judge(self, scope: Scope, fields: Fields) -> None:
+        found, log_dir = fields.get("log_dir"), self.log_dir
         if found is None or log_dir is None:
             return
         named = self.brokers.plain_names

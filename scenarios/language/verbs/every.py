@@ -61,23 +61,23 @@ def step_of(words: Sequence[str], nodes: Collection[str], lasts: str | None, lab
         hint = f"did you mean `{meant}`?" if meant else f"choose one of {', '.join(VERBS)}"
         raise ShorthandError(f"unknown fault `{words[0]}`", hint)
     declaration = VERBS[verb]
-    given = ShorthandWords(verb, declaration.usage, list(words[1:]), nodes)
-    settings = given.settings()
+    values = ShorthandWords(verb, declaration.usage, list(words[1:]), nodes)
+    settings = values.settings()
     if settings and verb not in ("set_config", "set_quota", "update_features"):
         # Any verb can be written with the fields of the language.
-        plain = [word for word in given.left if not SETTING_WORD.fullmatch(word)]
+        plain = [word for word in values.left if not SETTING_WORD.fullmatch(word)]
         if plain:
-            raise given.wrong(
+            raise values.wrong(
                 f"`{plain[0]}` cannot be combined with fields such as `{next(iter(settings))}=`: use fields only"
             )
         value: object = {key: listed(text) for key, text in settings.items()}
-        given.left = []
+        values.left = []
     else:
-        value = declaration.made.of_words(given)
+        value = declaration.made.of_words(values)
     if lasts is None:
-        lasts = given.take_if(TIME_WORD.fullmatch)
-    if given.left:
-        raise given.wrong(f"`{verb}` does not take `{given.left[0]}`")
+        lasts = values.take_if(TIME_WORD.fullmatch)
+    if values.left:
+        raise values.wrong(f"`{verb}` does not take `{values.left[0]}`")
     step: Step = {verb: value}
     if lasts is not None:
         step["for"] = lasts

@@ -45,8 +45,8 @@ def choice(*words: str, for_none: str | None = None) -> Kind[Any]:
         for_none: the word that stands for None.
     """
 
-    def read(given: Given) -> str | None:
-        text = given.reader.choice(given.node, given.path, given.what, words)
+    def read(value: Given) -> str | None:
+        text = value.reader.choice(value.node, value.path, value.what, words)
         return None if text == for_none else text
 
     return Kind(
@@ -56,7 +56,7 @@ def choice(*words: str, for_none: str | None = None) -> Kind[Any]:
 
 def integer(low: int = 0, high: int = NUMBER_MAX, *, example: str = "5", asked: str = "a number") -> Kind[int]:
     return Kind(
-        read=lambda given: given.reader.integer(given.node, given.path, given.what, low, high),
+        read=lambda value: value.reader.integer(value.node, value.path, value.what, low, high),
         write=_same,
         schema={"type": "integer", "minimum": low, "maximum": high},
         blank=low,
@@ -67,7 +67,7 @@ def integer(low: int = 0, high: int = NUMBER_MAX, *, example: str = "5", asked: 
 
 def size(low: int = 1, high: int = SIZE_MAX) -> Kind[int]:
     return Kind(
-        read=lambda given: given.reader.size(given.node, given.path, given.what, low, high),
+        read=lambda value: value.reader.size(value.node, value.path, value.what, low, high),
         write=lambda value: f"{value}B",
         schema={**ref("size"), "minimum": low, "maximum": high},
         blank=low,
@@ -78,7 +78,7 @@ def size(low: int = 1, high: int = SIZE_MAX) -> Kind[int]:
 
 def time(low_us: int = 1, *, example: str = "200ms", asked: str = "a time, such as 200ms") -> Kind[int]:
     return Kind(
-        read=lambda given: given.reader.time(given.node, given.path, given.what, low_us),
+        read=lambda value: value.reader.time(value.node, value.path, value.what, low_us),
         write=time_text,
         schema=ref("time"),
         blank=low_us,
@@ -91,7 +91,7 @@ BYTES = replace(size(), write=_same)
 """A size in bytes. The lock file has it as a plain number."""
 
 BOOLEAN = Kind(
-    read=lambda given: given.reader.boolean(given.node, given.path, given.what),
+    read=lambda value: value.reader.boolean(value.node, value.path, value.what),
     write=_same,
     schema={"type": "boolean"},
     blank=False,
@@ -99,16 +99,16 @@ BOOLEAN = Kind(
 )
 
 
-def _text(given: Given) -> str:
-    if isinstance(given.node, Scalar) and given.node.is_nothing:
-        given.reader.error("E111", f"{given.what} must be text, but is empty", given.node.place, path=given.path)
-    return given.reader.text(given.node, given.path, given.what)
+def _text(value: Given) -> str:
+    if isinstance(value.node, Scalar) and value.node.is_nothing:
+        value.reader.error("E111", f"{value.what} must be text, but is empty", value.node.place, path=value.path)
+    return value.reader.text(value.node, value.path, value.what)
 
 
 TEXT = Kind(read=_text, write=_same, schema=ref("scalar"), blank="", example="k")
 
 SHARE = Kind(
-    read=lambda given: given.reader.share_ppm(given.node, given.path, given.what),
+    read=lambda value: value.reader.share_ppm(value.node, value.path, value.what),
     write=share_text,
     schema=ref("share"),
     blank=0,
@@ -116,7 +116,7 @@ SHARE = Kind(
     asked="a rate, such as 5%",
 )
 BANDWIDTH: Kind[int] = Kind(
-    read=lambda given: given.reader.bandwidth(given.node, given.path, given.what),
+    read=lambda value: value.reader.bandwidth(value.node, value.path, value.what),
     write=bandwidth_text,
     schema=ref("bandwidth"),
     blank=1,
@@ -125,7 +125,7 @@ BANDWIDTH: Kind[int] = Kind(
     fits=RATE_WORD.fullmatch,
 )
 BANDWIDTH_OR_NONE: Kind[int | None] = Kind(
-    read=lambda given: None if given.says("none") else BANDWIDTH.read(given),
+    read=lambda value: None if value.says("none") else BANDWIDTH.read(value),
     write=lambda value: "none" if value is None else bandwidth_text(value),
     schema={"oneOf": [BANDWIDTH.schema, {"const": "none"}]},
     blank=1,
@@ -142,7 +142,7 @@ Take = Callable[[ShorthandWords, str], object]
 
 def _nodes(of: str, example: str, take: Take = ShorthandWords.take_listed) -> Kind[Selector]:
     return Kind(
-        read=lambda given: given.scope.some_nodes(given.node, given.path, given.what, of),
+        read=lambda value: value.scope.some_nodes(value.node, value.path, value.what, of),
         write=selector_tree,
         schema=ref("nodes"),
         blank=NO_NODES,
@@ -179,19 +179,19 @@ REPLICAS: Kind[Selector] = replace(
 """Replicas of a partition, which the lock file has as a list if they are plain names."""
 
 
-def _read_apart(given: Given) -> Sides:
-    sides = read_sides(given.scope, given.node, given.path)
-    check_apart(given, sides or ())
+def _read_apart(value: Given) -> Sides:
+    sides = read_sides(value.scope, value.node, value.path)
+    check_apart(value, sides or ())
     return sides or (NO_NODES, NO_NODES)
 
 
-def check_apart(given: Given, sides: tuple[Selector, ...]) -> None:
+def check_apart(value: Given, sides: tuple[Selector, ...]) -> None:
     """Report an error if a node belongs to two sides."""
     seen: list[str] = []
     for side in sides:
         for name in side.plain_names or ():
             if name in seen:
-                given.reader.error("E134", f"`{name}` is named on both sides", given.node.place, path=given.path)
+                value.reader.error("E134", f"`{name}` is named on both sides", value.node.place, path=value.path)
             seen.append(name)
 
 
@@ -207,7 +207,7 @@ SIDES: Kind[Sides] = Kind(
 )
 DIRECTION: Kind[Direction] = replace(choice("both", "to", "from"), schema=ref("direction"))
 DELAY: Kind[Delay] = Kind(
-    read=lambda given: read_delay(given.reader, given.node, given.path, given.what),
+    read=lambda value: read_delay(value.reader, value.node, value.path, value.what),
     write=delay_tree,
     schema=ref("delay"),
     blank=Delay("constant", 0),
@@ -216,15 +216,15 @@ DELAY: Kind[Delay] = Kind(
 )
 
 
-def _read_islands(given: Given) -> tuple[Selector, ...]:
-    meant = sides_meant(given.scope, given.node)
+def _read_islands(value: Given) -> tuple[Selector, ...]:
+    meant = sides_meant(value.scope, value.node)
     label = f"write {meant}" if meant else "for example [[b1], [b2, b3, c1]]"
-    items = given.reader.items(given.node, given.path, given.what, label)
-    islands = tuple(given.scope.some_nodes(item, path, "an island", LINK_END) for item, path in items)
-    if len(islands) < 2 and is_short_list(given.node):
-        title = f"{given.what} needs two islands or more"
-        given.reader.error("E105", title, given.node.place, path=given.path, label=label)
-    check_apart(given, islands)
+    items = value.reader.items(value.node, value.path, value.what, label)
+    islands = tuple(value.scope.some_nodes(item, path, "an island", LINK_END) for item, path in items)
+    if len(islands) < 2 and is_short_list(value.node):
+        title = f"{value.what} needs two islands or more"
+        value.reader.error("E105", title, value.node.place, path=value.path, label=label)
+    check_apart(value, islands)
     return islands
 
 
@@ -242,30 +242,30 @@ ISLANDS: Kind[tuple[Selector, ...]] = Kind(
 def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
     """Return a kind for labels of steps with one of these verbs: one label, a list, or `all`, which is read as ()."""
 
-    def read(given: Given) -> tuple[str, ...]:
-        scope, node = given.scope, given.node
-        if given.says("all"):
+    def read(value: Given) -> tuple[str, ...]:
+        scope, node = value.scope, value.node
+        if value.says("all"):
             return ()
         is_one = isinstance(node, Scalar)
         known = [label for label, verb in scope.labels.items() if verb in verbs]
         if not known and not (isinstance(node, Scalar) and node.text.removeprefix("@") in scope.labels):
-            title = f"{given.what}: no {' or '.join(verbs)} step has a label"
+            title = f"{value.what}: no {' or '.join(verbs)} step has a label"
             label = "write `all`, or add `as: NAME` to the step to undo, and write that NAME"
-            given.reader.error("E131", title, node.place, path=given.path, label=label)
+            value.reader.error("E131", title, node.place, path=value.path, label=label)
             return ()
-        items = [(node, given.path)] if is_one else given.reader.items(node, given.path, given.what)
+        items = [(node, value.path)] if is_one else value.reader.items(node, value.path, value.what)
         names: list[str] = []
         for item, item_path in items:
-            name = given.reader.text(item, item_path, given.what).removeprefix("@")
+            name = value.reader.text(item, item_path, value.what).removeprefix("@")
             if name not in known and isinstance(item, Scalar):
                 verb = scope.labels.get(name)
                 missing = f"no {' or '.join(verbs)} step has the label `{name}`"
-                title = f"{given.what}: {missing if verb is None else f'`{name}` labels a {verb} step'}"
+                title = f"{value.what}: {missing if verb is None else f'`{name}` labels a {verb} step'}"
                 scope.unknown(title, name, [*known, "all"], item.place, item_path, None if known else "all")
             names.append(name)
         if not names and isinstance(node, Sequence):
-            title = f"{given.what} names nothing"
-            given.reader.error("E105", title, node.place, path=given.path, label="use a label, or `all`")
+            title = f"{value.what} names nothing"
+            value.reader.error("E105", title, node.place, path=value.path, label="use a label, or `all`")
         return tuple(names)
 
     return Kind(
@@ -281,7 +281,7 @@ def labels_of(*verbs: str) -> Kind[tuple[str, ...]]:
 # ------------------------------------------------------------------------------------------------------- cluster
 
 PARTITION: Kind[TopicPartition] = Kind(
-    read=lambda given: given.scope.partition(given.node, given.path, given.what),
+    read=lambda value: value.scope.partition(value.node, value.path, value.what),
     write=str,
     schema=ref("partitionName"),
     blank=NO_PARTITION,
@@ -292,7 +292,7 @@ PARTITION: Kind[TopicPartition] = Kind(
 
 def _name_of(kind: str, example: str, asked: str, known: Callable[[Given], list[str]]) -> Kind[str]:
     return Kind(
-        read=lambda given: given.scope.client(given.node, given.path, given.what, known(given), kind),
+        read=lambda value: value.scope.client(value.node, value.path, value.what, known(value), kind),
         write=_same,
         schema={"type": "string"},
         blank="",
@@ -301,17 +301,17 @@ def _name_of(kind: str, example: str, asked: str, known: Callable[[Given], list[
     )
 
 
-TOPIC = _name_of("topic", "t", "a topic", lambda given: list(given.scope.topics))
-PRODUCER = _name_of("producer", "p1", "a producer of the scenario", lambda given: list(given.scope.producers))
-CONSUMER = _name_of("consumer", "c1r", "a consumer of the scenario", lambda given: list(given.scope.consumers))
+TOPIC = _name_of("topic", "t", "a topic", lambda value: list(value.scope.topics))
+PRODUCER = _name_of("producer", "p1", "a producer of the scenario", lambda value: list(value.scope.producers))
+CONSUMER = _name_of("consumer", "c1r", "a consumer of the scenario", lambda value: list(value.scope.consumers))
 
 
-def check_partition(scope: Scope, given: Fields, topic: str, partition: int | None) -> None:
+def check_partition(scope: Scope, fields: Fields, topic: str, partition: int | None) -> None:
     """Report an error if the topic has no partition of this number."""
     count = scope.topics.get(topic)
     if partition is not None and count is not None and partition >= count:
         title = f"`{topic}` has no partition {partition}"
-        place, path = given.key_place("partition"), f"{given.path}.partition"
+        place, path = fields.key_place("partition"), f"{fields.path}.partition"
         scope.reader.error(
             "E132", title, place, path=path, label=f"it has {count} partition{'' if count == 1 else 's'}"
         )

@@ -191,10 +191,10 @@ class Hold(Verb):
             what = "everything"
         return f"hold {what} from {self.sender} to {self.receiver}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
+    def judge(self, scope: Scope, fields: Fields) -> None:
         if self.part == "body" and self.api != "Fetch":
             title = "only responses of `api: Fetch` have a body that comes from a file"
-            place, path = given.key_place("part"), f"{given.path}.part"
+            place, path = fields.key_place("part"), f"{fields.path}.part"
             scope.reader.error("E135", title, place, path=path, label="add `api: Fetch`")
 
     @classmethod

@@ -30,26 +30,26 @@ _ERROR_WORD = re.compile(r"[A-Z][A-Z_]+(,[A-Z][A-Z_]+)*", re.ASCII)
 _MS_US = 1_000
 
 
-def _items(given: Given) -> list[tuple[Any, str]]:
-    if isinstance(given.node, Scalar):
-        return [(given.node, given.path)]
-    if given.node.is_nothing:
-        given.reader.error("E105", f"{given.what} names nothing", given.node.place, path=given.path)
+def _items(value: Given) -> list[tuple[Any, str]]:
+    if isinstance(value.node, Scalar):
+        return [(value.node, value.path)]
+    if value.node.is_nothing:
+        value.reader.error("E105", f"{value.what} names nothing", value.node.place, path=value.path)
         return []
-    return given.reader.items(given.node, given.path, given.what)
+    return value.reader.items(value.node, value.path, value.what)
 
 
-def _read_errors(given: Given) -> tuple[str, ...]:
+def _read_errors(value: Given) -> tuple[str, ...]:
     names = []
-    for node, path in _items(given):
-        name = given.reader.text(node, path, given.what)
+    for node, path in _items(value):
+        name = value.reader.text(node, path, value.what)
         if name in ERROR_NAMES:
             names.append(name)
         elif isinstance(node, Scalar):
             title = f"Kafka has no error `{name}`"
             label = "use an error of Kafka's protocol, such as NOT_LEADER_OR_FOLLOWER"
             meant = did_you_mean(name, ERROR_NAMES)
-            given.reader.error(
+            value.reader.error(
                 "E110", title, node.place, path=path, suggestion=meant, label="" if meant is not None else label
             )
     return tuple(names)
@@ -65,7 +65,7 @@ ERROR_LIST: Kind[tuple[str, ...]] = Kind(
     asked="errors",
 )
 PARTITIONS: Kind[tuple[TopicPartition, ...]] = Kind(
-    read=lambda given: tuple(given.scope.partition(node, path, given.what) for node, path in _items(given)),
+    read=lambda value: tuple(value.scope.partition(node, path, value.what) for node, path in _items(value)),
     write=lambda partitions: list(map(str, partitions)),
     schema={"oneOf": [PARTITION.schema, {"type": "array", "minItems": 1, "items": PARTITION.schema}]},
     blank=(),
@@ -74,7 +74,7 @@ PARTITIONS: Kind[tuple[TopicPartition, ...]] = Kind(
 )
 _COUNT = integer(1, REQUESTS_MAX, example="3")
 TIMES: Kind[int | None] = Kind(
-    read=lambda given: None if given.says(ALL) else _COUNT.read(given),
+    read=lambda value: None if value.says(ALL) else _COUNT.read(value),
     write=lambda value: ALL if value is None else value,
     schema={"oneOf": [_COUNT.schema, {"const": ALL}]},
     blank=1,
@@ -160,15 +160,15 @@ class Fail(Verb):
     def sentence(self) -> str:
         return f"fail: {self.effect(str(self.broker))}"
 
-    def judge(self, scope: Scope, given: Fields) -> None:
+    def judge(self, scope: Scope, fields: Fields) -> None:
         known = ERRORS[api_key(self.api)]
 
         def refuse(name: str, title: str, label: str) -> None:
-            scope.reader.error("E135", title, given.key_place(name), path=f"{given.path}.{name}", label=label)
+            scope.reader.error("E135", title, fields.key_place(name), path=f"{fields.path}.{name}", label=label)
 
         if self.partitions and not known.by_partition:
             refuse("partitions", f"{self.api} has one error for the whole request", "drop `partitions`")
-        if "when" in given and "errors" not in given:
+        if "when" in fields and "errors" not in fields:
             refuse("when", "`when` has no meaning without `errors`", "add `errors`, or drop `when`")
         if self.when == "after" and api_key(self.api) in FORWARDED:
             refuse("when", f"{self.api} is carried out by the controller", "use `when: before`")
@@ -177,7 +177,7 @@ class Fail(Verb):
         for name in dict.fromkeys(self.errors):
             if ErrorCode[name] not in known.codes:
                 title = f"Kafka's brokers do not answer {self.api} with {name}"
-                place, path = given.key_place("errors"), f"{given.path}.errors"
+                place, path = fields.key_place("errors"), f"{fields.path}.errors"
                 scope.reader.problems.add(Diagnostic(code="W214", title=title, place=place, path=path))
 
     @classmethod

@@ -73,25 +73,25 @@ class _OfShares(ApiHandler):
         super().__init__(broker)
         self._shares = broker.coordinators.shares
 
-    def _check(self, given: _InHand) -> None:
-        if not given.session.group_id:
+    def _check(self, current: _InHand) -> None:
+        if not current.session.group_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
-        if not given.session.member_id:
+        if not current.session.member_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
 
-    def _may_read(self, given: _InHand, topic: str | None) -> bool:
+    def _may_read(self, current: _InHand, topic: str | None) -> bool:
         """Return True if the client may read the topic, or if `topic` is None, because its id is unknown."""
         access = self._broker.access
-        return not access.is_on or topic is None or access.allows_topic(given.call.connection, Operation.READ, topic)
+        return not access.is_on or topic is None or access.allows_topic(current.call.connection, Operation.READ, topic)
 
-    def _refuse(self, given: _InHand, error: KafkaError) -> None:
-        self._answer(given.call, error_code=error.code, error_message=error.message or None)
+    def _refuse(self, current: _InHand, error: KafkaError) -> None:
+        self._answer(current.call, error_code=error.code, error_message=error.message or None)
 
-    def _settle(self, given: _InHand, done: Callable[[Settled, int], None], now_us: int) -> None:
+    def _settle(self, current: _InHand, done: Callable[[Settled, int], None], now_us: int) -> None:
         """Apply a request's acknowledgements, then call `done(results of all of them, now_us)`."""
-        asked = given.acknowledgements
+        asked = current.acknowledgements
         settled: Settled = {}
-        renews = given.call.header.api_version >= FIRST_WITH_RENEWALS and given.request.is_renew_ack
+        renews = current.call.header.api_version >= FIRST_WITH_RENEWALS and current.request.is_renew_ack
 
         def answered(key: ShareKey, error: ErrorCode, message: str | None, at_us: int) -> None:
             settled[key] = error, message
@@ -102,25 +102,25 @@ class _OfShares(ApiHandler):
             done(settled, now_us)
         for key, batches in asked.items():
             error = _wrong(batches, renews=renews)
-            if not self._may_read(given, self._cache.topic_name(key.topic_id)):
+            if not self._may_read(current, self._cache.topic_name(key.topic_id)):
                 answered(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, now_us)
             elif error:
                 answered(key, ErrorCode.INVALID_REQUEST, error, now_us)
             else:
-                member = given.session.member_id
+                member = current.session.member_id
                 self._shares.acknowledge(key, member, batches, partial(answered, key), now_us)
 
-    def _end_if_final(self, given: _InHand, now_us: int) -> None:
-        if given.epoch == FINAL_EPOCH:
-            self._shares.end_session(self._shares.sessions.end(given.session), now_us)
+    def _end_if_final(self, current: _InHand, now_us: int) -> None:
+        if current.epoch == FINAL_EPOCH:
+            self._shares.end_session(self._shares.sessions.end(current.session), now_us)
 
-    def _lock_ms(self, given: _InHand) -> int:
-        return self._shares.limits(given.session.group_id).lock_us // 1000
+    def _lock_ms(self, current: _InHand) -> int:
+        return self._shares.limits(current.session.group_id).lock_us // 1000
 
-    def _answer_all(self, given: _InHand, topics: Mapping[object, list[Values]], hints: LeaderHints) -> None:
+    def _answer_all(self, current: _InHand, topics: Mapping[object, list[Values]], hints: LeaderHints) -> None:
         self._answer(
-            given.call,
-            acquisition_lock_timeout=self._lock_ms(given),
+            current.call,
+            acquisition_lock_timeout=self._lock_ms(current),
             responses=by_topic(topics),
             node_endpoints=[one._asdict() for one in hints.endpoints],
         )
@@ -140,20 +140,20 @@ class ShareFetchHandler(_OfShares):
     """
 
     def __call__(self, call: Call) -> None:
-        given = _InHand(call=call, request=call.decoded())
+        value = _InHand(call=call, request=call.decoded())
         try:
-            self._check(given)
-            wanted = self._wanted(given)
+            self._check(value)
+            wanted = self._wanted(value)
         except KafkaError as error:
-            self._refuse(given, error)
+            self._refuse(value, error)
             return
         found: list[Deliveries] = []
         settled: list[Settled] = []
 
         def maybe_respond(at_us: int) -> None:
             if found and settled:
-                self._respond(given, found[0], settled[0])
-                self._end_if_final(given, at_us)
+                self._respond(value, found[0], settled[0])
+                self._end_if_final(value, at_us)
 
         def fetched(results: Deliveries, at_us: int) -> None:
             found.append(results)
@@ -163,10 +163,10 @@ class ShareFetchHandler(_OfShares):
             settled.append(results)
             maybe_respond(at_us)
 
-        self._settle(given, acknowledged, call.now_us)
-        self._fetch(given, wanted, fetched, call.now_us)
+        self._settle(value, acknowledged, call.now_us)
+        self._fetch(value, wanted, fetched, call.now_us)
 
-    def _wanted(self, given: _InHand) -> list[SessionPartition]:
+    def _wanted(self, current: _InHand) -> list[SessionPartition]:
         """Begin or continue the member's share session. Return the partitions to fetch, none for the final request.
 
         Raises:
@@ -174,15 +174,15 @@ class ShareFetchHandler(_OfShares):
 
         Source: SharePartitionManager.newContext
         """
-        sessions, request = self._shares.sessions, given.request
-        if given.epoch == INITIAL_EPOCH:
-            if given.acknowledgements:
+        sessions, request = self._shares.sessions, current.request
+        if current.epoch == INITIAL_EPOCH:
+            if current.acknowledgements:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
-            return list(sessions.begin(given.session, given.call.connection, given.partitions).partitions)
-        session = sessions.go_on(given.session, given.epoch)
-        if given.epoch == FINAL_EPOCH:
+            return list(sessions.begin(current.session, current.call.connection, current.partitions).partitions)
+        session = sessions.go_on(current.session, current.epoch)
+        if current.epoch == FINAL_EPOCH:
             return []
-        session.partitions |= dict.fromkeys(given.partitions)
+        session.partitions |= dict.fromkeys(current.partitions)
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
                 session.partitions.pop(SessionPartition(topic.topic_id or NO_ID, int(number)), None)
@@ -190,19 +190,19 @@ class ShareFetchHandler(_OfShares):
 
     def _fetch(
         self,
-        given: _InHand,
+        current: _InHand,
         wanted: Iterable[SessionPartition],
         respond: Callable[[Deliveries, int], None],
         now_us: int,
     ) -> None:
-        request = given.request
+        request = current.request
         refused: Deliveries = {}
         known: dict[ShareKey, TopicPartition] = {}
         for topic_id, number in wanted:
-            key, topic = ShareKey(given.session.group_id, topic_id, number), self._cache.topic_name(topic_id)
+            key, topic = ShareKey(current.session.group_id, topic_id, number), self._cache.topic_name(topic_id)
             if topic is None:
                 refused[key] = Delivered(ErrorCode.UNKNOWN_TOPIC_ID)
-            elif not self._may_read(given, topic):
+            elif not self._may_read(current, topic):
                 refused[key] = Delivered(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif self._cache.image.partition(topic, number) is None:
                 refused[key] = Delivered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -210,28 +210,28 @@ class ShareFetchHandler(_OfShares):
                 known[key] = TopicPartition(topic, number)
         fetch = ShareFetch(
             acquire=AcquireParams(
-                member=given.session.member_id,
+                member=current.session.member_id,
                 max_records=int(request.max_records),
                 batch_size=int(request.batch_size),
                 is_record_limit=getattr(request, "share_acquire_mode", 0) == RECORD_LIMIT,
             ),
-            peer=given.call.peer,
-            connection=given.call.connection,
+            peer=current.call.peer,
+            connection=current.call.connection,
             max_wait_us=cold.milliseconds(request.max_wait) * 1000,
             min_bytes=min(int(request.min_bytes), int(request.max_bytes)),
             max_bytes=int(request.max_bytes),
             wanted=known,
             respond=lambda found, at_us: respond({**refused, **found}, at_us),
         )
-        renews = given.call.header.api_version >= FIRST_WITH_RENEWALS and request.is_renew_ack
+        renews = current.call.header.api_version >= FIRST_WITH_RENEWALS and request.is_renew_ack
         if renews:
             respond({}, now_us)  # The renewed locks would expire before the response.
         else:
             self._shares.fetch(fetch, now_us)
 
-    def _respond(self, given: _InHand, found: Deliveries, settled: Settled) -> None:
-        is_first = given.epoch == INITIAL_EPOCH
-        hints = LeaderHints(self._cache, self._broker.connections.listener(given.call.connection))
+    def _respond(self, current: _InHand, found: Deliveries, settled: Settled) -> None:
+        is_first = current.epoch == INITIAL_EPOCH
+        hints = LeaderHints(self._cache, self._broker.connections.listener(current.call.connection))
         topics: dict[object, list[Values]] = {}
         for key in dict.fromkeys((*found, *settled)):
             delivered = found.get(key, Delivered())
@@ -252,7 +252,7 @@ class ShareFetchHandler(_OfShares):
             }
             worse = delivered.error if delivered.error is not ErrorCode.NONE else error
             topics.setdefault(key.topic_id, []).append(values | self._leader_values(hints, key, worse))
-        self._answer_all(given, topics, hints)
+        self._answer_all(current, topics, hints)
 
 
 class ShareAcknowledgeHandler(_OfShares):
@@ -263,29 +263,29 @@ class ShareAcknowledgeHandler(_OfShares):
     """
 
     def __call__(self, call: Call) -> None:
-        given = _InHand(call=call, request=call.decoded())
+        value = _InHand(call=call, request=call.decoded())
         try:
-            self._check(given)
-            if given.epoch == INITIAL_EPOCH:
+            self._check(value)
+            if value.epoch == INITIAL_EPOCH:
                 raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-            self._shares.sessions.go_on(given.session, given.epoch)
+            self._shares.sessions.go_on(value.session, value.epoch)
         except KafkaError as error:
-            self._refuse(given, error)
+            self._refuse(value, error)
             return
 
         def acknowledged(settled: Settled, at_us: int) -> None:
-            self._respond(given, settled)
-            self._end_if_final(given, at_us)
+            self._respond(value, settled)
+            self._end_if_final(value, at_us)
 
-        self._settle(given, acknowledged, call.now_us)
+        self._settle(value, acknowledged, call.now_us)
 
-    def _respond(self, given: _InHand, settled: Settled) -> None:
-        hints = LeaderHints(self._cache, self._broker.connections.listener(given.call.connection))
+    def _respond(self, current: _InHand, settled: Settled) -> None:
+        hints = LeaderHints(self._cache, self._broker.connections.listener(current.call.connection))
         topics: dict[object, list[Values]] = {}
         for key, (error, message) in settled.items():
             values: Values = {"partition_index": key.partition, "error_code": error, "error_message": message}
             topics.setdefault(key.topic_id, []).append(values | self._leader_values(hints, key, error))
-        self._answer_all(given, topics, hints)
+        self._answer_all(current, topics, hints)
 
 
 def _wrong(batches: Sequence[Acknowledgement], *, renews: bool) -> str:
