@@ -719,7 +719,13 @@ class Run(Verdict):
             column = read.column("event").cast(pa.string())
             found = read.filter(pc.equal(column, name))
             if found.num_rows:
-                return found.select([one for one in found.column_names if found.column(one).null_count < len(found)])
+                return found.select(
+                    [
+                        column_name
+                        for column_name in found.column_names
+                        if found.column(column_name).null_count < len(found)
+                    ]
+                )
             events |= dict.fromkeys(column.unique().to_pylist())
         known = ", ".join([*families, *sorted(events)])
         raise HighwaterError(f"this run has no table or event `{name}`; choose one of {known}")
@@ -854,7 +860,7 @@ def tables(spark: Any, run_dirs: Sequence[str | os.PathLike[str]]) -> Mapping[st
     from spark_reports.io import read_trace
     from spark_reports.tables import ResultTables
 
-    return ResultTables(read_trace(spark, [Path(one) for one in run_dirs]))
+    return ResultTables(read_trace(spark, [Path(run_dir) for run_dir in run_dirs]))
 
 
 def _import_ours(*names: str) -> None:
@@ -945,7 +951,11 @@ class _Use:
         kinds = self._fail_on
         if kinds is None:
             kinds = () if faults else ("lost",)
-        return [f"{one['kind']}: {one['sentence']}" for one in anomalies if one["kind"] in kinds or "any" in kinds]
+        return [
+            f"{anomaly['kind']}: {anomaly['sentence']}"
+            for anomaly in anomalies
+            if anomaly["kind"] in kinds or "any" in kinds
+        ]
 
 
 def _cluster_arguments(request: pytest.FixtureRequest) -> tuple[dict[str, Any], Sequence[str] | None]:
@@ -1090,7 +1100,11 @@ class _Session:
                 for use, shared in self.uses
                 if use.kafka is kafka
                 for sentence in use.broken(
-                    [one for one in verdict.anomalies if str(one["partition"]).rpartition("-")[0] in shared.topics],
+                    [
+                        anomaly
+                        for anomaly in verdict.anomalies
+                        if str(anomaly["partition"]).rpartition("-")[0] in shared.topics
+                    ],
                     shared.faults,
                 )
             ]
@@ -1220,7 +1234,7 @@ class _ScenarioFailed(Exception):
         if hurt is not None:
             with contextlib.suppress(HighwaterError):
                 story = "\n" + played.explain(hurt)
-        failed = [f"{one['what']}: {one['why']}" for one in played.summary["expectations"] if not one["held"]]
+        failed = [f"{item['what']}: {item['why']}" for item in played.summary["expectations"] if not item["held"]]
         why = "; ".join(failed) or ", ".join(played.kinds)
         super().__init__(f"{why}\n\n{played}\n{story}")
 

@@ -633,8 +633,8 @@ class ShareConsumerConfig(GroupConsumerConfig):
     @classmethod
     @cache
     def keys(cls) -> Mapping[str, Field[Any]]:
-        found = {key_of(one): one for one in fields(cls)}
-        return {name: one for name, one in found.items() if name not in NOT_OF_SHARE_GROUPS}
+        found = {key_of(field): field for field in fields(cls)}
+        return {name: item for name, item in found.items() if name not in NOT_OF_SHARE_GROUPS}
 
 
 class TransformConfig(Config):

@@ -271,6 +271,6 @@ CLIENT_KEYS: Final = KnownKeys(
     not_yet=_with_values(_NOT_YET_OF_CLIENTS),
 )
 SHARE_CONSUMER_KEYS: Final = replace(
-    CLIENT_KEYS, not_yet={name: one for name, one in CLIENT_KEYS.not_yet.items() if not name.startswith("share.")}
+    CLIENT_KEYS, not_yet={name: item for name, item in CLIENT_KEYS.not_yet.items() if not name.startswith("share.")}
 )
 PRODUCER_KEYS: Final = replace(CLIENT_KEYS, not_yet={**CLIENT_KEYS.not_yet, "client.rack": frozenset()})

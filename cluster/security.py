@@ -113,19 +113,24 @@ class ListenerSecurity:
     def bound(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
         """Return a broker's endpoints for clients, except the listener at `host` and `port`, which brokers use."""
         first = [Endpoint(self.clients_first, host, port, self.protocol)] if self.advertised else []
-        return *first, *(Endpoint(one.name, host, one.ports[broker], one.protocol) for one in self.listeners)
+        return *first, *(
+            Endpoint(listener.name, host, listener.ports[broker], listener.protocol) for listener in self.listeners
+        )
 
     def endpoints(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
         """Return the endpoints that a broker advertises to clients. Source: advertised.listeners"""
-        told = {self.clients_first: self.advertised, **{one.name: one.advertised for one in self.listeners}}
+        told = {
+            self.clients_first: self.advertised,
+            **{listener.name: listener.advertised for listener in self.listeners},
+        }
         return tuple(
-            Endpoint(one.name, *(told[one.name] or {broker: (one.host, one.port)})[broker], one.protocol)
-            for one in self.bound(broker, host, port)
+            Endpoint(item.name, *(told[item.name] or {broker: (item.host, item.port)})[broker], item.protocol)
+            for item in self.bound(broker, host, port)
         )
 
     def lets_in(self, listener: str) -> bool:
         """Return True if clients of a listener need not authenticate. The first listener has the name ""."""
-        other = next((one for one in self.listeners if one.name == listener), None)
+        other = next((item for item in self.listeners if item.name == listener), None)
         return not self.is_on if other is None else not other.has_sasl
 
     @property

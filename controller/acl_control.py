@@ -73,4 +73,4 @@ def unknown_part(wanted: AclFilter) -> str:
 
 def name_of(codes: type[ResourceType] | type[PatternType] | type[Operation] | type[Permission], code: int) -> str:
     """Return the name of a code; UNKNOWN if Kafka does not know it."""
-    return next((one.name for one in codes if one.value == code), "UNKNOWN")
+    return next((item.name for item in codes if item.value == code), "UNKNOWN")

@@ -200,7 +200,7 @@ class ConfigControl:
 
         Source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures
         """
-        known = {one.name: one for one in finalized(self._rules, self._image.feature_levels)}
+        known = {item.name: item for item in finalized(self._rules, self._image.feature_levels)}
         for name, level in event.levels.items():
             upgrade_type = event.upgrade_types.get(name, UPGRADE)
             if why := refusal(self._image.node_id, known.get(name), name, level, upgrade_type):

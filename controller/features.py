@@ -103,12 +103,12 @@ def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:
         levels: levels that were set in the running cluster; other features have the level that the rules imply.
     """
     known = features(rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance)
-    return tuple(one._replace(level=levels.get(one.name, one.level)) for one in known)
+    return tuple(item._replace(level=levels.get(item.name, item.level)) for item in known)
 
 
 def level_of(name: str, rules: Rules, levels: Mapping[str, int]) -> int:
     """Return the level of a feature, 0 if the release does not have the feature."""
-    return next((one.level for one in finalized(rules, levels) if one.name == name), 0)
+    return next((item.level for item in finalized(rules, levels) if item.name == name), 0)
 
 
 def is_elr_enabled(rules: Rules, levels: Mapping[str, int]) -> bool:

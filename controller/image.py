@@ -84,7 +84,9 @@ class BrokerRegistration:
         """
         if not listener:
             return self.host, self.port
-        return next(((one.host, one.port) for one in self.endpoints or () if one.name == listener), None)
+        return next(
+            ((endpoint.host, endpoint.port) for endpoint in self.endpoints or () if endpoint.name == listener), None
+        )
 
     @property
     def is_active(self) -> bool:
@@ -356,7 +358,7 @@ class MetadataImage:
     def with_elr(self, topic: str) -> list[TopicPartition]:
         """Return the topic's partitions that have an ELR or a last known leader."""
         found = sorted(self.topics[topic].partitions.items())
-        return [TopicPartition(topic, number) for number, one in found if one.elr or one.last_known_elr]
+        return [TopicPartition(topic, number) for number, item in found if item.elr or item.last_known_elr]
 
     def add_topic(self, name: str, topic: TopicImage) -> None:
         """Add a topic, or replace the topic of this name if it had another id."""

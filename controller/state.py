@@ -206,8 +206,8 @@ class ControllerState:
         return actions
 
     def step(self, event: ControllerInput) -> list[Action]:
-        for one in event.inputs if isinstance(event, Several) else (event,):
-            self._handle(one)
+        for item in event.inputs if isinstance(event, Several) else (event,):
+            self._handle(item)
         if self.image.offset != self._swept_offset:
             self._plan_sweeps(event.now_us)
         actions = self._journal.take()

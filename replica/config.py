@@ -153,13 +153,13 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
         raise ConfigError(name, f"must be true or false, not `{text}`", SPOKEN_BOOLEANS.get(text.lower()))
     if isinstance(default, str):
         chosen = items_of(text) if item.metadata["is_list"] else (text,)
-        for one in chosen if choices else ():
-            if one not in choices:
-                word = one.rpartition(".")[2]  # perhaps a class's full name
+        for other in chosen if choices else ():
+            if other not in choices:
+                word = other.rpartition(".")[2]  # perhaps a class's full name
                 close = difflib.get_close_matches(word, choices, n=1) or [x for x in choices if x == word.lower()]
-                raise ConfigError(name, f"`{one}` is not one of {', '.join(choices)}", close[0] if close else None)
-            if chosen.count(one) > 1:
-                raise ConfigError(name, f"`{one}` occurs more than once")
+                raise ConfigError(name, f"`{other}` is not one of {', '.join(choices)}", close[0] if close else None)
+            if chosen.count(other) > 1:
+                raise ConfigError(name, f"`{other}` occurs more than once")
         return text
     if text == "never":
         return high
@@ -175,7 +175,7 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
 
 
 def items_of(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(","))
+    return tuple(part.strip() for part in text.split(","))
 
 
 _INTEGER = r"[+-]?[0-9]{1,30}"

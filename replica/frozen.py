@@ -33,7 +33,7 @@ else:
             if "__repr__" not in own:
                 result.__repr__ = _represent
             if eq:
-                values = _values_of([one.name for one in dataclasses.fields(result) if one.compare])
+                values = _values_of([field.name for field in dataclasses.fields(result) if field.compare])
                 if "__eq__" not in own:
                     result.__eq__ = _equality(values)
                 if "__hash__" not in own:
@@ -44,7 +44,9 @@ else:
 
 
 def _represent(value: Any) -> str:
-    shown = ", ".join(f"{one.name}={getattr(value, one.name)!r}" for one in dataclasses.fields(value) if one.repr)
+    shown = ", ".join(
+        f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value) if field.repr
+    )
     return f"{type(value).__qualname__}({shown})"
 
 
@@ -53,8 +55,8 @@ def _values_of(names: list[str]) -> Callable[[object], object]:
 
 
 def _equality(values: Callable[[object], object]) -> Callable[[object, object], Any]:
-    def equal(one: object, other: object) -> Any:
-        return values(one) == values(other) if one.__class__ is other.__class__ else NotImplemented
+    def equal(item: object, other: object) -> Any:
+        return values(item) == values(other) if item.__class__ is other.__class__ else NotImplemented
 
     return equal
 

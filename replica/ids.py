@@ -93,7 +93,7 @@ Named = TypeVar("Named", BrokerId, str)
 
 def without(replicas: Iterable[Named], leaving: Collection[Named]) -> tuple[Named, ...]:
     """Return those replicas (ids or names) that are not in `leaving`."""
-    return tuple(one for one in replicas if one not in leaving)
+    return tuple(replica for replica in replicas if replica not in leaving)
 
 
 # ------------------------------------------------------------------------------------------------ coordinator partition

@@ -147,7 +147,7 @@ def folded(
         rows.withColumns({"what": F.lit(what), "_place": F.lit(index)})
         for index, (what, rows) in enumerate(facts.items())
     ]
-    together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
+    together = functools.reduce(lambda item, other: item.unionByName(other, allowMissingColumns=True), named)
     is_short = is_for_short_traces(together.sparkSession)
     apart = together.coalesce(1) if is_short else together.repartition(*key)
     ordered = apart.sortWithinPartitions(*key, "seq", "_place").select(*key, *columns)

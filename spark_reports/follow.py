@@ -87,7 +87,7 @@ def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[Partiti
     told = []
     for topic in INTERNAL_TOPICS:
         own = [partition for partition in partitions if partition.topic == topic]
-        led = sum(any(one.running and one.node == part.leader for one in part.replicas) for part in own)
+        led = sum(any(replica.running and replica.node == part.leader for replica in part.replicas) for part in own)
         if own:
             told.append(InternalNow(topic, len(own), len(own) - led))
     return [partition for partition in partitions if partition.topic not in INTERNAL_TOPICS], told

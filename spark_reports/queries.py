@@ -107,15 +107,15 @@ class Questions:
             found = database.extract_statements(sql)
         except duckdb.Error as error:
             raise self._refused(Statement(sql, 1), error) from error
-        for one in found:
-            text = one.query
+        for item in found:
+            text = item.query
             before = _BEFORE_STATEMENT.match(text)
             begin = before.end() if before else 0
             statement = Statement(text[begin:].rstrip().removesuffix(";").rstrip(), line + text.count("\n", 0, begin))
             line += text.count("\n")
             try:
-                if one.type not in _QUESTIONS:
-                    raise QueryRefused(f"{self._place}:{statement.line}: {one.type.name} statements are not allowed")
+                if item.type not in _QUESTIONS:
+                    raise QueryRefused(f"{self._place}:{statement.line}: {item.type.name} statements are not allowed")
             except ValueError as error:  # DuckDB's Python API has no name for this type.
                 raise QueryRefused(f"{self._place}:{statement.line}: this kind of statement is not allowed") from error
             yield statement
@@ -126,7 +126,7 @@ class Questions:
 
         If the name has another meaning there, the caller makes a report without need, which only costs time.
         """
-        asked = " ".join(one.text for one in self._statements if not _own_answer(one.text))
+        asked = " ".join(statement.text for statement in self._statements if not _own_answer(statement.text))
         return re.search(rf"\b({'|'.join(RESULT_TABLES)})\b", asked, re.IGNORECASE) is not None
 
     def answers(self, run_dirs: Sequence[Path], kept: Mapping[Path, Sequence[str]], rows_max: int) -> Iterator[Answer]:
@@ -332,7 +332,7 @@ def _parts(folder: Path) -> list[Path]:
 def _plain(value: Any) -> Any:
     """Convert a value of DuckDB for JSON: structs and maps become dicts, times and decimals become strings."""
     if isinstance(value, dict):
-        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

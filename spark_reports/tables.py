@@ -75,7 +75,7 @@ class ResultTables(Mapping[str, DataFrame]):
     def _folded(self, name: str) -> dict[str, DataFrame]:
         """Return tables of _OF_PARTITIONS by name: only this one, or for long traces all, which costs little more."""
         names = [name] if self._trace.files.folder is None else [*_OF_PARTITIONS]
-        return self._trace.files.tables({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
+        return self._trace.files.tables({item: _OF_PARTITIONS[item](self, self._trace) for item in names})
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a small table: one that grows with failovers, or any table of a short trace."""

@@ -89,7 +89,7 @@ def mechanisms(security: ListenerSecurity, credential: Credential) -> Mapping[st
     def scram(mechanism: ScramMechanism) -> SaslServer:
         return ScramServer(mechanism, lambda user: credential(user, mechanism.type), security.new_nonce())
 
-    return {PLAIN: plain, **{one.name: partial(scram, one) for one in MECHANISMS.values()}}
+    return {PLAIN: plain, **{item.name: partial(scram, item) for item in MECHANISMS.values()}}
 
 
 _NAME: Final = r"(?:[^=,\x00\x80-\U0010ffff]|=2C|=3D)+"
@@ -174,7 +174,7 @@ class ScramServer:
         proof = b64decode(found["proof"])
         if len(proof) != len(client_signature):
             raise SaslError(f"the client's SCRAM proof has {len(proof)} bytes, not {len(client_signature)}")
-        client_key = bytes(one ^ other for one, other in zip(client_signature, proof, strict=True))
+        client_key = bytes(item ^ other for item, other in zip(client_signature, proof, strict=True))
         if not hmac.compare_digest(hashing.hash(client_key), stored_key):
             raise SaslError("the client's SCRAM proof does not match the user's password")
         self.user = exchange.user

@@ -64,7 +64,7 @@ class Authorizer:
 
     def operations(self, client: Client, kind: ResourceType, name: str) -> int:
         """Return the allowed operations as a bit field. Source: AuthHelper.authorizedOperations"""
-        return sum(1 << one for one in SUPPORTED[kind] if self.allows(client, one, kind, name))
+        return sum(1 << item for item in SUPPORTED[kind] if self.allows(client, item, kind, name))
 
 
 class Access:

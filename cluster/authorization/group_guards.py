@@ -55,8 +55,8 @@ def streams_group_heartbeat(asked: Inquiry) -> Verdict:
     """
     topology = asked.request.topology
     parts = topology.subtopologies if topology is not None else ()
-    internal = (topic for one in parts for topic in (*one.repartition_source_topics, *one.state_changelog_topics))
-    names = {*(str(name) for one in parts for name in one.source_topics), *(str(topic.name) for topic in internal)}
+    internal = (topic for part in parts for topic in (*part.repartition_source_topics, *part.state_changelog_topics))
+    names = {*(str(name) for part in parts for name in part.source_topics), *(str(topic.name) for topic in internal)}
     return _heartbeat(asked, sorted(names))
 
 
@@ -135,20 +135,20 @@ def _topics_of_tasks(group: Values) -> Iterable[str]:
     topology = group.get("topology") or {"subtopologies": []}
     assert isinstance(topology, dict), "the topology is not a structure"
     names: dict[str, None] = {}
-    for one in topology["subtopologies"]:
-        internal = (*one["state_changelog_topics"], *one["repartition_source_topics"])
-        names.update(dict.fromkeys((*map(str, one["source_topics"]), *(str(topic["name"]) for topic in internal))))
+    for item in topology["subtopologies"]:
+        internal = (*item["state_changelog_topics"], *item["repartition_source_topics"])
+        names.update(dict.fromkeys((*map(str, item["source_topics"]), *(str(topic["name"]) for topic in internal))))
     return names
 
 
 def _topics_of_members(group: Values) -> Iterable[str]:
     names: dict[str, None] = {}
-    for one in listed(group, "members"):
-        subscribed = one["subscribed_topic_names"]
+    for item in listed(group, "members"):
+        subscribed = item["subscribed_topic_names"]
         assert isinstance(subscribed, list), "the subscription is not a list"
         names.update(dict.fromkeys(subscribed))
         for field in ("assignment", "target_assignment"):
-            assignment = one.get(field, _NO_ASSIGNMENT)
+            assignment = item.get(field, _NO_ASSIGNMENT)
             assert isinstance(assignment, dict), "the assignment is not a structure"
             names.update(dict.fromkeys(str(part["topic_name"]) for part in assignment["topic_partitions"]))
     return names
@@ -183,7 +183,9 @@ def list_groups(asked: Inquiry) -> Verdict:
 
     def amend(values: Values) -> Values:
         shown = [
-            one for one in paced(listed(values, "groups")) if asked.on_group(Operation.DESCRIBE, str(one["group_id"]))
+            item
+            for item in paced(listed(values, "groups"))
+            if asked.on_group(Operation.DESCRIBE, str(item["group_id"]))
         ]
         return {**values, "groups": shown}
 
@@ -238,7 +240,7 @@ def _with_denied(denied: list[Values], values: Values) -> Values:
 
 
 def _only_described(asked: Inquiry, values: Values) -> Values:
-    shown = [one for one in paced(listed(values, "topics")) if asked.on_topic(Operation.DESCRIBE, str(one["name"]))]
+    shown = [item for item in paced(listed(values, "topics")) if asked.on_topic(Operation.DESCRIBE, str(item["name"]))]
     return {**values, "topics": shown}
 
 
@@ -277,7 +279,7 @@ def _shown_shares(asked: Inquiry, group: Values, *, named: bool) -> list[Values]
         if asked.on_topic(Operation.DESCRIBE, str(topic["topic_name"])):
             shown.append(topic)
         elif named:
-            numbers = [one["partition_index"] for one in listed(topic, "partitions")]
+            numbers = [item["partition_index"] for item in listed(topic, "partitions")]
             no_offset = {"start_offset": -1, "leader_epoch": 0, "error_code": NO_TOPIC}
             partitions = [{"partition_index": number, **no_offset} for number in numbers]
             shown.append({"topic_name": topic["topic_name"], "topic_id": None, "partitions": partitions})
@@ -326,7 +328,9 @@ def alter_share_group_offsets(asked: Inquiry) -> Verdict:
         known = asked.image.topics.get(str(topic.topic_name))
         return {
             "topic_id": None if known is None else known.topic_id,
-            "partitions": [{"partition_index": int(one.partition_index), **_NO_READ} for one in topic.partitions],
+            "partitions": [
+                {"partition_index": int(partition.partition_index), **_NO_READ} for partition in topic.partitions
+            ],
         }
 
     return _share_offsets(Operation.READ, refused)(asked)

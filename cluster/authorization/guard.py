@@ -52,12 +52,12 @@ class Inquiry:
     def on_topic(self, operation: Operation, name: str) -> bool:
         return self.may(operation, ResourceType.TOPIC, name)
 
-    def on_topic_of(self, operation: Operation, one: Entity, field: str = "name") -> bool:
+    def on_topic_of(self, operation: Operation, entity: Entity, field: str = "name") -> bool:
         """Return True if the operation is allowed on a topic that the request identifies by name or id.
 
         On an unknown id any operation is allowed, because the handler then reports that the topic is unknown.
         """
-        name = str(getattr(one, field)) if hasattr(one, field) else self.image.topic_names.get(one.topic_id)
+        name = str(getattr(entity, field)) if hasattr(entity, field) else self.image.topic_names.get(entity.topic_id)
         return name is None or self.on_topic(operation, name)
 
     def on_group(self, operation: Operation, name: str) -> bool:
@@ -105,10 +105,10 @@ def entries(asked: Inquiry, field: str, answers: str, denied: Callable[[Entity],
     """
     refusals: list[Values] = []
     allowed: list[Entity] = []
-    for one in getattr(asked.request, field):
-        refused = denied(one)
+    for item in getattr(asked.request, field):
+        refused = denied(item)
         if refused is None:
-            allowed.append(one)
+            allowed.append(item)
         else:
             refusals.append(refused)
     if not refusals:
@@ -146,12 +146,12 @@ def by_topic(
     """
 
     def guard(asked: Inquiry) -> Verdict:
-        def denied(one: Entity) -> Values | None:
-            if asked.on_topic_of(operation, one, topic):
+        def denied(entity: Entity) -> Values | None:
+            if asked.on_topic_of(operation, entity, topic):
                 return None
-            numbers = (getattr(part, number, part) for part in getattr(one, partitions))
+            numbers = (getattr(part, number, part) for part in getattr(entity, partitions))
             fields = {"error_code": NO_TOPIC, **(empty or {})}
-            return {**topic_named(one, topic), "partitions": [{number: int(one), **fields} for one in numbers]}
+            return {**topic_named(entity, topic), "partitions": [{number: int(item), **fields} for item in numbers]}
 
         return entries(asked, "topics", "topics", denied)
 

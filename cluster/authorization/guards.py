@@ -148,6 +148,8 @@ def _without_rules(header: RequestHeader, request: Entity) -> Verdict:
 
     `Access` says how this differs from Kafka.
     """
-    if header.api_key == versions.WRITE_TXN_MARKERS and not any(one.transaction_result for one in request.markers):
+    if header.api_key == versions.WRITE_TXN_MARKERS and not any(
+        marker.transaction_result for marker in request.markers
+    ):
         return Passed(request)
     return error_values(header, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -25,10 +25,10 @@ def metadata(asked: Inquiry) -> Verdict:
     wants_all = request.topics is None or (asked.header.api_version == 0 and not request.topics)
     allowed: list[Entity] = []
     denied: list[Values] = []
-    for one in paced(dict.fromkeys(request.topics or ())):
-        refusal = _denied(asked, one)
+    for item in paced(dict.fromkeys(request.topics or ())):
+        refusal = _denied(asked, item)
         if refusal is None:
-            allowed.append(one)
+            allowed.append(item)
         else:
             denied.append(refusal)
 

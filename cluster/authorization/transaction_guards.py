@@ -52,7 +52,9 @@ def add_partitions_to_txn(asked: Inquiry) -> Verdict:
     if NO_TOPIC not in errors.values():
         return Passed(request)
     return {
-        "results_by_topic_v3_and_below": [_added(one, errors[str(one.name)]) for one in request.v3_and_below_topics]
+        "results_by_topic_v3_and_below": [
+            _added(topic, errors[str(topic.name)]) for topic in request.v3_and_below_topics
+        ]
     }
 
 
@@ -96,7 +98,7 @@ def describe_transactions(asked: Inquiry) -> Verdict:
     def amend(values: Values) -> Values:
         for state in listed(values, "transaction_states"):
             topics = listed(state, "topics")
-            state["topics"] = [one for one in topics if asked.on_topic(Operation.DESCRIBE, str(one["topic"]))]
+            state["topics"] = [topic for topic in topics if asked.on_topic(Operation.DESCRIBE, str(topic["topic"]))]
         return values
 
     return verdict.amended(amend)
@@ -105,7 +107,7 @@ def describe_transactions(asked: Inquiry) -> Verdict:
 def list_transactions(asked: Inquiry) -> Verdict:
     def amend(values: Values) -> Values:
         states = listed(values, "transaction_states")
-        shown = [one for one in states if _may(asked, Operation.DESCRIBE, one["transactional_id"])]
+        shown = [state for state in states if _may(asked, Operation.DESCRIBE, state["transactional_id"])]
         return {**values, "transaction_states": shown}
 
     return Passed(asked.request, amend)

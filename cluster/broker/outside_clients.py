@@ -13,7 +13,7 @@ from controller.metadata import UserScramCredentialRecord
 def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:
     """Return the gate that authenticates clients outside the cluster before the broker handles their requests."""
     # Simplified: in the ZooKeeper era credentials are fixed at the start.
-    fixed = {(one.name, one.mechanism): one for one in security.scram}
+    fixed = {(item.name, item.mechanism): item for item in security.scram}
     is_fixed = broker.base.rules.membership == "zk-session"
     versions = ApiVersionsHandler(broker)
 

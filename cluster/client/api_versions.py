@@ -237,11 +237,13 @@ class VersionExchange:
         answer = self._decoded(frame)
         if is_throttled_by(API_VERSIONS, self.version):
             self.throttle_ms = milliseconds(answer.throttle_time) if hasattr(answer, "throttle_time") else 0
-        ranges = {int(one.api_key): (int(one.min_version), int(one.max_version)) for one in answer.api_keys}
+        ranges = {
+            int(api_key.api_key): (int(api_key.min_version), int(api_key.max_version)) for api_key in answer.api_keys
+        }
         error = answer.error_code
         if error is ErrorCode.NONE:
             finalized = getattr(answer, "finalized_features", ())
-            levels = {str(one.name): int(one.max_version_level) for one in finalized}
+            levels = {str(item.name): int(item.max_version_level) for item in finalized}
             return NodeApiVersions(ranges, levels, int(getattr(answer, "finalized_features_epoch", NO_FEATURES_EPOCH)))
         if error is not ErrorCode.UNSUPPORTED_VERSION or self.version == 0:
             raise VersionsRefused(f"the broker answered ApiVersions with {error.name}")

@@ -25,7 +25,7 @@ def record_name(record: Record) -> str:
     if record.headers:
         headers = dict(record.headers)
         if DEAD_LETTER_HEADERS[0] in headers:
-            topic, partition, offset = (_text(headers.get(one)) for one in DEAD_LETTER_HEADERS)
+            topic, partition, offset = (_text(headers.get(item)) for item in DEAD_LETTER_HEADERS)
             return f"{topic}-{partition}@{offset}"
         if text is not None:
             text = headers.get(NAMED_APART_HEADER) or text

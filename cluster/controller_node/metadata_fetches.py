@@ -57,7 +57,7 @@ class QuorumDescription:
     ) -> dict[str, object]:
         """Return the fields of a DescribeQuorum response, with times of the leader's wall clock."""
         asked = [
-            (str(topic.topic_name), int(one.partition_index)) for topic in request.topics for one in topic.partitions
+            (str(topic.topic_name), int(item.partition_index)) for topic in request.topics for item in topic.partitions
         ]
         if asked != [(METADATA_TOPIC, 0)]:
             return {

@@ -123,8 +123,8 @@ class TopicLog:
         name = TopicPartition(self._topic, first.partition)
         part_of = first.transaction or InTransaction(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NOT_ASKED_FOR)
         batch = build_batch(
-            [record for one in appends for record in one.records],
-            timestamp_ms=[one.timestamp_ms for one in appends for _ in one.records],
+            [record for append in appends for record in append.records],
+            timestamp_ms=[append.timestamp_ms for append in appends for _ in append.records],
             producer_id=part_of.producer_id,
             producer_epoch=part_of.producer_epoch,
             base_sequence=NO_SEQUENCE if first.transaction is None else 0,
@@ -135,7 +135,7 @@ class TopicLog:
             self._finish(appends, results[name].error, results[name].base_offset)
 
         produce = ProduceParams(
-            acks=0 if all(one.write is None for one in appends) else ACKS_ALL,
+            acks=0 if all(append.write is None for append in appends) else ACKS_ALL,
             timeout_us=began_us + first.timeout_ms * 1000 - now_us,
             entries=[(name, memoryview(batch))],
             peer=self._node,
@@ -147,10 +147,10 @@ class TopicLog:
         self._replicas.append_records(produce, now_us)
 
     def _finish(self, appends: Sequence[Append], error: ErrorCode, offset: Offset) -> None:
-        for one in appends:
-            if one.write is not None:
-                self.written.append((one.write, error, offset))
-            offset += len(one.records)
+        for append in appends:
+            if append.write is not None:
+                self.written.append((append.write, error, offset))
+            offset += len(append.records)
 
     def load(
         self,

@@ -164,13 +164,13 @@ class ClassicMembers:
         """Handle LeaveGroup; an operator can use it to remove members with KIP-848's protocol, too."""
         leaving: dict[str, ConsumerMember] = {}
         results: list[tuple[Leaving, ErrorCode]] = []
-        for one in event.members:
+        for item in event.members:
             try:
-                member = _leaving_member(group, one)
+                member = _leaving_member(group, item)
                 leaving[member.member_id] = member
-                results.append((one, ErrorCode.NONE))
+                results.append((item, ErrorCode.NONE))
             except KafkaError as refusal:
-                results.append((one, refusal.code))
+                results.append((item, refusal.code))
         if not leaving:
             self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, tuple(results)))
             return
@@ -242,5 +242,5 @@ def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
 
 
 def _why(leaving: Sequence[Leaving]) -> Departure:
-    reasons = ", ".join(dict.fromkeys(shown(one.reason) for one in leaving if one.reason))
+    reasons = ", ".join(dict.fromkeys(shown(item.reason) for item in leaving if item.reason))
     return Departure(LeaveCause.OPERATOR, message=reasons or None)

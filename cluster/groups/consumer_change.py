@@ -31,7 +31,10 @@ def reconciliation(
     def names(partitions: tuple[Any, ...]) -> tuple[str, ...]:
         if isinstance(group, StreamsGroup):
             return tuple(map(str, group.read_by(partitions, topics.partitions_of)))
-        return tuple(f"{topics.name_of(one.topic_id) or 'a deleted topic'}-{one.partition}" for one in partitions)
+        return tuple(
+            f"{topics.name_of(partition.topic_id) or 'a deleted topic'}-{partition.partition}"
+            for partition in partitions
+        )
 
     return GroupMemberReconciled(
         *of_member(node, group, member),
@@ -101,8 +104,8 @@ class Change:
                 # Later changes are based on this one and are undone with it.
                 group.restore(kept)
                 group.taken_back = group.changes
-                for one in sorted((one for one in group.undo if one >= number), reverse=True):
-                    group.undo.pop(one)(written_us)
+                for item in sorted((item for item in group.undo if item >= number), reverse=True):
+                    group.undo.pop(item)(written_us)
             elif is_in_log:
                 group.undo.pop(number, None)
                 for event in self._events:

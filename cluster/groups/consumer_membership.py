@@ -203,7 +203,7 @@ def check_epoch(
     if said == known:
         return
     may_have_missed_it = (
-        said == member.previous_epoch and owned is not None and all(one in member.assigned for one in owned)
+        said == member.previous_epoch and owned is not None and all(item in member.assigned for item in owned)
     )
     if said > known or not may_have_missed_it:
         raise fenced(group_type, said, known)

@@ -143,8 +143,8 @@ class ConsumerSteps:
         group, known = change.group, change.kept.members
         if member.member_id in known:
             return
-        of_instance = (one for one in known.values() if one.instance_id is not None)
-        replaced = next((one for one in of_instance if one.instance_id == member.instance_id), None)
+        of_instance = (item for item in known.values() if item.instance_id is not None)
+        replaced = next((item for item in of_instance if item.instance_id == member.instance_id), None)
         change.say(
             GroupMemberJoined(
                 *of_member(self._desk.node, group, member),
@@ -282,7 +282,7 @@ class ConsumerSteps:
         for member in members:
             change.say(left(self._desk.node, group, member, why))
         if self._migration.may_downgrade(group, members):
-            self._migration.downgrade(change, [one.member_id for one in members], None, self.begin, now_us)
+            self._migration.downgrade(change, [item.member_id for item in members], None, self.begin, now_us)
             return
         for member in members:
             remove(change, member.member_id)

@@ -137,7 +137,7 @@ class GroupCoordinator:
                 self._deletions.offsets(event)
             case PartitionsDeleted():
                 self._deletions.with_topic(event)
-                self._shares.topics_deleted([one.topic for one in event.partitions], event.now_us)
+                self._shares.topics_deleted([partition.topic for partition in event.partitions], event.now_us)
             case Elected():
                 self._elected(event)
             case Loaded():
@@ -241,7 +241,7 @@ class GroupCoordinator:
         if isinstance(group, StreamsGroup):
             epochs, is_known = [group.assignment_epoch(member, name) for name in event.offsets], True
         else:
-            epochs = [member.assignment_epoch(one) for one in partitions]
+            epochs = [member.assignment_epoch(partition) for partition in partitions]
             is_known = len(partitions) == len(event.offsets) and self._settings.older_epochs_count
         had = all(epoch is not None and epoch <= event.generation for epoch in epochs)
         return is_known and event.generation < member.epoch and had
@@ -304,7 +304,7 @@ class GroupCoordinator:
                     leader_epoch=event.leader_epoch,
                     groups=len(found),
                     offsets=sum(len(group.offsets.committed) for group in found),
-                    held_back=sum(len(one) for group in found for one in group.offsets.transactional.values()),
+                    held_back=sum(len(item) for group in found for item in group.offsets.transactional.values()),
                     unreadable=event.unreadable,
                 )
             )

@@ -99,7 +99,7 @@ class Deletions:
         Source: shareGroupBuildPartitionDeleteRequest
         """
         shares = group.shares
-        left_over = (one for topic_id in shares.deleting for one in self._topics.all_of(topic_id))
+        left_over = (item for topic_id in shares.deleting for item in self._topics.all_of(topic_id))
         return tuple(dict.fromkeys((*shares.initializing, *shares.initialized, *left_over)))
 
     def _delete_consumer_group(self, group: ConsumerGroup, done: Callable[[ErrorCode], None], now_us: int) -> None:

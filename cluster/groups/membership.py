@@ -232,8 +232,8 @@ class Membership:
             return
         group = self._index.groups.get(event.group_id)
         left = tuple(
-            (one, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, one, event.now_us))
-            for one in event.members
+            (member, ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove(group, member, event.now_us))
+            for member in event.members
         )
         self._desk.answer(event.request, LeaveResult(ErrorCode.NONE, left))
 

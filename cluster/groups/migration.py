@@ -214,7 +214,7 @@ def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
             member = _consumer_member(classic, old, topics)
         except PeerViolation:
             raise _not_upgraded(classic, "the embedded consumer protocol is malformed.") from None
-        if any(fresh.holder(one) is not None for one in member.assigned):
+        if any(fresh.holder(item) is not None for item in member.assigned):
             # As in Kafka (addPartitionEpochs): the leader has assigned a partition to two members.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         fresh.members[member.member_id] = member

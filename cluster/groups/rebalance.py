@@ -103,7 +103,7 @@ class Rebalances:
         elif group.protocol != group.select_protocol():
             self._maybe_prepare(group, _trigger(RebalanceCause.PROTOCOL_CHANGED, member), event.now_us)
         elif group.state is State.STABLE:
-            assignments = {one.member_id: one.assignment for one in group.members.values()}
+            assignments = {item.member_id: item.assignment for item in group.members.values()}
 
             def stored(error: ErrorCode, now_us: int) -> None:
                 if member.awaiting_join != event.request:
@@ -254,8 +254,8 @@ class Rebalances:
                 self._reset_assignment(group, error, now_us)
                 self._maybe_prepare(group, Trigger(RebalanceCause.NOT_WRITTEN, error=error.name), now_us)
                 return
-            for one in group.members.values():
-                one.assignment = complete[one.member_id]
+            for item in group.members.values():
+                item.assignment = complete[item.member_id]
             self.tell_assigned(group)
             self._propagate(group, ErrorCode.NONE, now_us)
             group.enter(State.STABLE, self._desk.wall_ms(now_us))
@@ -274,7 +274,7 @@ class Rebalances:
                     trace.GroupMemberAssigned(
                         *of_member(node, group, member),
                         generation=generation,
-                        partitions=tuple(f"{shown(one.topic)}-{one.partition}" for one in found),
+                        partitions=tuple(f"{shown(item.topic)}-{item.partition}" for item in found),
                     )
                 )
 

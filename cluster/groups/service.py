@@ -195,7 +195,7 @@ class GroupService(CoordinatorService[CoordinatorInput, OtherAction, Result]):
                 self._step(SharesChanged(now_us=at_us, number=action.number, refused=refused), at_us)
                 return
             group_id = action.group_id
-            error = next((one.error for one in refused.values()), ErrorCode.NONE)
+            error = next((item.error for item in refused.values()), ErrorCode.NONE)
             if isinstance(action, DeleteShares):
                 self._step(SharesDeleted(now_us=at_us, group_id=group_id, error=error), at_us)
                 return

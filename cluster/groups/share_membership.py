@@ -152,9 +152,9 @@ class ShareMembership:
             return member
         names = self._topics.with_names
         target = tuple(
-            one
-            for one in group.targets.get(member_id, ())
-            if any(name.topic in member.topics for name in names((one,)))
+            item
+            for item in group.targets.get(member_id, ())
+            if any(name.topic in member.topics for name in names((item,)))
         )
         after = replace(member, epoch=group.target_epoch, previous_epoch=member.epoch, assigned=target)
         if after != member:
@@ -188,8 +188,8 @@ class ShareMembership:
             for number in range(0 if topic is None else topic.partitions):
                 assert topic is not None
                 names[topic.topic_id] = name
-                if (one := TopicIdPartition(topic.topic_id, number)) not in known:
-                    wanted.append(one)
+                if (item := TopicIdPartition(topic.topic_id, number)) not in known:
+                    wanted.append(item)
         if wanted:
             group.initializing_since_ms = now_ms
             change.add(initializing(shares, wanted, names))
@@ -201,7 +201,7 @@ class ShareMembership:
         if group is None:
             return
         change, shares = _change(group), group.shares
-        left_over = tuple(one for one in shares.initializing if one not in event.partitions)
+        left_over = tuple(item for item in shares.initializing if item not in event.partitions)
         done = shares.initialized
         if event.error is ErrorCode.NONE:
             done = tuple(sorted({*done, *event.partitions}))
@@ -216,10 +216,10 @@ class ShareMembership:
             if any(name in gone for name in names.values()):
                 stays = {topic_id: name for topic_id, name in names.items() if name not in gone}
                 kept = ShareTopics(
-                    initializing=tuple(one for one in group.shares.initializing if one.topic_id in stays),
-                    initialized=tuple(one for one in group.shares.initialized if one.topic_id in stays),
+                    initializing=tuple(item for item in group.shares.initializing if item.topic_id in stays),
+                    initialized=tuple(item for item in group.shares.initialized if item.topic_id in stays),
                     names=stays,
-                    deleting=tuple(one for one in group.shares.deleting if one in stays),
+                    deleting=tuple(item for item in group.shares.deleting if item in stays),
                 )
                 change = _change(group)
                 change.add(kept)
@@ -288,8 +288,8 @@ def initializing(shares: ShareTopics, wanted: Iterable[TopicIdPartition], names:
         names: names of all topics.
     """
     partitions = tuple(sorted({*shares.initializing, *wanted}))
-    topics = {one.topic_id for one in partitions}
-    deleting = tuple(one for one in shares.deleting if one not in topics)
+    topics = {partition.topic_id for partition in partitions}
+    deleting = tuple(item for item in shares.deleting if item not in topics)
     return ShareTopics(partitions, shares.initialized, names, deleting)
 
 

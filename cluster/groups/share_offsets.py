@@ -107,11 +107,11 @@ class ShareOffsets:
                     results[name] = UNKNOWN
                 else:
                     results[name] = DONE
-                    one = TopicIdPartition(found.topic_id, number)
-                    wanted[one], asked[one] = offset, name
+                    item = TopicIdPartition(found.topic_id, number)
+                    wanted[item], asked[item] = offset, name
 
         def stored(refused: Refused, now_us: int) -> None:
-            results.update({asked[one]: refusal for one, refusal in refused.items()})
+            results.update({asked[item]: refusal for item, refusal in refused.items()})
             if not refused:
                 done = SharesInitialized(
                     now_us=now_us, group_id=event.group_id, partitions=tuple(wanted), error=ErrorCode.NONE
@@ -175,8 +175,8 @@ class ShareOffsets:
                 wanted += partitions
 
         def deleted(refused: Refused, now_us: int) -> None:
-            failed = {one.topic_id: refusal.error for one, refusal in refused.items()}
-            results.update({asked[one]: (one, ShareRefusal(error)) for one, error in failed.items()})
+            failed = {item.topic_id: refusal.error for item, refusal in refused.items()}
+            results.update({asked[item]: (item, ShareRefusal(error)) for item, error in failed.items()})
             done = {topic_id: name for topic_id, name in asked.items() if topic_id not in failed}
             if done:
                 self._complete(event, group, done, results, now_us)
@@ -194,7 +194,7 @@ class ShareOffsets:
         change = self._change(group)
         begun = replace(
             shares,
-            initialized=tuple(one for one in shares.initialized if one.topic_id not in asked),
+            initialized=tuple(item for item in shares.initialized if item.topic_id not in asked),
             names={**shares.names, **asked},
             deleting=tuple(dict.fromkeys((*shares.deleting, *asked))),
         )
@@ -203,7 +203,7 @@ class ShareOffsets:
 
     def _states_of(self, group: ShareGroup, topic_id: UUID) -> Partitions:
         """Return the partitions of a topic whose states can be deleted: all of them if that has begun before."""
-        initialized = tuple(one for one in group.shares.initialized if one.topic_id == topic_id)
+        initialized = tuple(item for item in group.shares.initialized if item.topic_id == topic_id)
         if initialized or topic_id not in group.shares.deleting:
             return initialized
         return self._topics.all_of(topic_id)
@@ -229,7 +229,7 @@ class ShareOffsets:
             self._desk.answer(event.request, DeleteShareOffsetsResult(DONE, {**topics, **results}))
 
         change, shares = self._change(group), group.shares
-        change.add(replace(shares, deleting=tuple(one for one in shares.deleting if one not in done)))
+        change.add(replace(shares, deleting=tuple(item for item in shares.deleting if item not in done)))
         change.write(self._desk, written, now_us)
 
     def _refuse_deletion(self, event: DeleteShareOffsets, refusal: ShareRefusal) -> None:

@@ -176,7 +176,11 @@ class StreamsMembership(ConsumerSteps):
                 {member.member_id: member.process_id for member in group.members.values()},
                 group.targets,
                 configured.counts,
-                frozenset(one.subtopology_id for one in subtopologies(group.topology) if one.state_changelog_topics),
+                frozenset(
+                    subtopology.subtopology_id
+                    for subtopology in subtopologies(group.topology)
+                    if subtopology.state_changelog_topics
+                ),
                 self._configs.standby_replicas(group),
             )
         self.set_targets(change, targets, STICKY, self._desk.settings.streams_assignment_interval_ms, now_us)
@@ -259,8 +263,8 @@ def _place(member: StreamsMember) -> tuple[object, ...]:
 
 
 def _owned(event: StreamsHeartbeat) -> Tasks | None:
-    lists = [one for one in event.owned if one is not None]
-    return tuple(task for one in lists for task in one) if lists else None
+    lists = [item for item in event.owned if item is not None]
+    return tuple(task for item in lists for task in item) if lists else None
 
 
 def _check_tasks(configured: Configured, owned: Tasks) -> None:
@@ -286,7 +290,7 @@ def _check(event: StreamsHeartbeat, *, has_static: bool) -> None:
         wrong = "Static membership is not yet supported."
     elif warmup and not has_static:
         wrong = "WarmupTasks are not supported yet."
-    elif any(one.source_topic_regex for one in parts):
+    elif any(part.source_topic_regex for part in parts):
         wrong = "Regular expressions for source topics are not supported yet."
     elif not event.member_id.strip():
         wrong = "MemberId can't be empty."
@@ -307,7 +311,7 @@ def _check(event: StreamsHeartbeat, *, has_static: bool) -> None:
         wrong = "InstanceId can't be null."
     elif event.member_epoch < LEAVES_FOR_A_WHILE:
         wrong = f"MemberEpoch is {event.member_epoch}, but must be greater than or equal to -2."
-    elif None in event.owned and any(one is not None for one in event.owned):
+    elif None in event.owned and any(item is not None for item in event.owned):
         wrong = "If one task-type is non-null, all must be non-null."
     elif event.member_epoch != JOINS and event.topology is not None:
         wrong = "Topology can only be provided when (re-)joining."
@@ -315,7 +319,7 @@ def _check(event: StreamsHeartbeat, *, has_static: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if event.topology is not None and event.topology.epoch < 0:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
-    for topic in (topic for one in parts for topic in one.state_changelog_topics):
+    for topic in (topic for part in parts for topic in part.state_changelog_topics):
         if topic.partitions:
             raise KafkaError(
                 ErrorCode.STREAMS_INVALID_TOPOLOGY,

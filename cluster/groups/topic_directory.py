@@ -77,16 +77,16 @@ class TopicDirectory:
         if not of_brokers:
             return ((),) * len(topic.partitions)
         return tuple(
-            tuple(sorted(of_brokers[one] for one in partition.replicas if one in of_brokers))
+            tuple(sorted(of_brokers[replica] for replica in partition.replicas if replica in of_brokers))
             for _, partition in sorted(topic.partitions.items())
         )
 
     def with_ids(self, partitions: Iterable[TopicPartition]) -> Partitions:
         """Replace topic names by ids, and drop unknown topics. Source: Utils.toTopicPartitionMap"""
-        found = ((self.find(one.topic), one.partition) for one in partitions)
+        found = ((self.find(partition.topic), partition.partition) for partition in partitions)
         return tuple(sorted({TopicIdPartition(topic.topic_id, number) for topic, number in found if topic is not None}))
 
     def with_names(self, partitions: Partitions) -> tuple[TopicPartition, ...]:
         """Replace topic ids by names, and drop unknown topics. Source: Utils.toConsumerProtocolAssignment"""
-        found = ((self.cache.topic_name(one.topic_id), one.partition) for one in partitions)
+        found = ((self.cache.topic_name(partition.topic_id), partition.partition) for partition in partitions)
         return tuple(TopicPartition(name, number) for name, number in found if name is not None)

@@ -368,8 +368,8 @@ class KafkaFabric(TcpFabric):
             ConnectionGone: if the connection is refused.
         """
         far = await super()._connect(source, name, self.addresses.own(name))
-        one, two = client_pair()
-        client = NearEnd(self, source, name, one, accepted=False)
+        item, two = client_pair()
+        client = NearEnd(self, source, name, item, accepted=False)
         self._ends[client] = None
         self._relay(source, name, two, far, self.observer.look)
         return client
@@ -434,12 +434,12 @@ class KafkaFabric(TcpFabric):
         for end in list(self._ends):
             end.look_again()
 
-    async def reset(self, one: str, two: str) -> int:
+    async def reset(self, item: str, two: str) -> int:
         """Reset all connections between two nodes, and return their number.
 
         The loop has no checkpoint of Trio: another task might notice that a node died, and close its ends.
         """
-        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {item, two}]
         for end in ends:
             end.reset()
         return sum(isinstance(end, StandIn) for end in ends)

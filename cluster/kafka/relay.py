@@ -215,10 +215,10 @@ async def _named(sock: socket.socket) -> str | None:
 
 
 def client_pair() -> tuple[socket.socket, socket.socket]:
-    one, two = socket.socketpair()
-    one.setblocking(False)
+    item, two = socket.socketpair()
+    item.setblocking(False)
     two.setblocking(False)
-    return one, two
+    return item, two
 
 
 def refuse(sock: socket.socket) -> None:

@@ -478,7 +478,7 @@ class ProducerNames:
         key = producer_id
         if key < 0:
             taken = self._anonymous.setdefault((client, node), set())
-            key = next(one for one in count(-1, -1) if one not in taken)
+            key = next(item for item in count(-1, -1) if item not in taken)
             taken.add(key)
         numbers = self._numbers.setdefault(client, {})
         if key not in numbers:

@@ -153,7 +153,9 @@ class TcpFabric:
             host = self._bind_host if name in self._wanted_ports else LOOPBACK
             self._ports[name] = ServerPort(host, self._wanted_ports.get(name, 0))
             self._more_ports[name] = [
-                (ServerPort(host, one.ports[name]), one) for one in self.security.listeners if name in one.ports
+                (ServerPort(host, listener.ports[name]), listener)
+                for listener in self.security.listeners
+                if name in listener.ports
             ]
         return self._ports[name].address
 
@@ -391,8 +393,8 @@ class TcpFabric:
         """Observe all data that clients have sent and received and that is not observed yet."""
         self.slices.finish()
 
-    async def reset(self, one: str, two: str) -> int:
-        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+    async def reset(self, item: str, two: str) -> int:
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {item, two}]
         for end in ends:
             self.time.at(self.time.now_us, end.reset)
         return sum(1 for end in ends if not (end.is_paired and end.accepted))

@@ -161,8 +161,8 @@ class ProcessFabric(NeighbourFabric):
         for host in remote:
             await host.seize()
 
-    async def reset(self, one: str, two: str) -> int:
+    async def reset(self, item: str, two: str) -> int:
         for host in self._remote():
-            if host.name in (one, two):
-                host.order(Reset(two if host.name == one else one))
-        return await super().reset(one, two)
+            if host.name in (item, two):
+                host.order(Reset(two if host.name == item else item))
+        return await super().reset(item, two)

@@ -183,7 +183,7 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
             rack=request.rack,
             previous_broker_epoch=int(request.previous_broker_epoch),
             log_dirs=tuple(str(directory) for directory in request.log_dirs) or None,
-            endpoints=tuple(_endpoint(one) for one in others) or None,
+            endpoints=tuple(_endpoint(other) for other in others) or None,
         )
     if header.api_key == versions.ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_input(request, image.topic_names, now_us)

@@ -71,14 +71,14 @@ def _create_partitions(request: Entity, error: ErrorCode) -> Values:
 def _alter_configs(request: Entity, error: ErrorCode) -> Values:
     return {
         "responses": [
-            {"error_code": error, "resource_type": one.resource_type, "resource_name": str(one.resource_name)}
-            for one in request.resources
+            {"error_code": error, "resource_type": resource.resource_type, "resource_name": str(resource.resource_name)}
+            for resource in request.resources
         ]
     }
 
 
 def _alter_user_scram_credentials(request: Entity, error: ErrorCode) -> Values:
-    names = dict.fromkeys(str(one.name) for one in (*request.deletions, *request.upsertions))
+    names = dict.fromkeys(str(deletion.name) for deletion in (*request.deletions, *request.upsertions))
     return {"results": [{"user": name, "error_code": error} for name in names]}
 
 
@@ -104,17 +104,17 @@ def _by_partition(
         empty: other fields of a partition's response.
     """
 
-    def refused(one: Entity) -> Values:
-        numbers = [int(getattr(part, number, part)) for part in one.partitions]
+    def refused(entity: Entity) -> Values:
+        numbers = [int(getattr(part, number, part)) for part in entity.partitions]
         parts = [{number: part, "error_code": error, **empty} for part in numbers]
-        return {**topic_named(one, topic), "partitions": parts}
+        return {**topic_named(entity, topic), "partitions": parts}
 
-    return {"topics": [refused(one) for one in request.topics]}
+    return {"topics": [refused(item) for item in request.topics]}
 
 
-def topic_named(one: Entity, field: str = "name") -> Values:
+def topic_named(entity: Entity, field: str = "name") -> Values:
     """Return the field that identifies a topic in a response, as in the request: by name, or else by id."""
-    return {field: str(getattr(one, field))} if hasattr(one, field) else {"topic_id": one.topic_id}
+    return {field: str(getattr(entity, field))} if hasattr(entity, field) else {"topic_id": entity.topic_id}
 
 
 def _share_states(request: Entity, error: ErrorCode) -> Values:
@@ -122,7 +122,9 @@ def _share_states(request: Entity, error: ErrorCode) -> Values:
         "results": [
             {
                 "topic_id": topic.topic_id,
-                "partitions": [{"partition": int(one.partition), "error_code": error} for one in topic.partitions],
+                "partitions": [
+                    {"partition": int(partition.partition), "error_code": error} for partition in topic.partitions
+                ],
             }
             for topic in request.topics
         ]
@@ -139,7 +141,7 @@ def _find_coordinator(request: Entity, error: ErrorCode) -> Values:
 def _offset_fetch(request: Entity, error: ErrorCode) -> Values:
     if hasattr(request, "groups"):
         return {
-            "groups": [{"group_id": str(one.group_id), "error_code": error, "topics": ()} for one in request.groups]
+            "groups": [{"group_id": str(group.group_id), "error_code": error, "topics": ()} for group in request.groups]
         }
     if request.__version__ >= _FIRST_OFFSET_FETCH_WITH_ERROR:
         return {"error_code": error, "topics": ()}
@@ -170,16 +172,16 @@ def _add_partitions_to_txn(request: Entity, error: ErrorCode) -> Values:
 
 
 def _write_txn_markers(request: Entity, error: ErrorCode) -> Values:
-    def topic(one: Entity) -> Values:
-        numbers = [int(number) for number in one.partition_indexes]
+    def topic(entity: Entity) -> Values:
+        numbers = [int(number) for number in entity.partition_indexes]
         return {
-            "name": str(one.name),
+            "name": str(entity.name),
             "partitions": [{"partition_index": number, "error_code": error} for number in numbers],
         }
 
     return {
         "markers": [
-            {"producer_id": marker.producer_id, "topics": [topic(one) for one in marker.topics]}
+            {"producer_id": marker.producer_id, "topics": [topic(item) for item in marker.topics]}
             for marker in request.markers
         ]
     }

@@ -116,13 +116,13 @@ class SimulatedFabric:
     async def stand_still(self) -> None:
         pass  # Nothing happens unless virtual time is driven.
 
-    async def reset(self, one: str, two: str) -> int:
+    async def reset(self, item: str, two: str) -> int:
         """Reset (RST) every open connection between two nodes, and return the number of connections.
 
         Data in flight is lost. Data already received can still be read, as on Linux (tcp_reset keeps the receive
         queue).
         """
-        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {item, two}]
         for end in ends:
             # One callback per end, because ending a connection may wake a task.
             self.time.at(self.time.now_us, partial(end.end, RESET))

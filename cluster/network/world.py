@@ -219,5 +219,5 @@ class Fabric(Protocol):
     def contains(self, node: str, peer: str, failure: Exception) -> bool:
         """Return True if a bug in the handling of a request costs only its connection, False if it ends the run."""
 
-    async def reset(self, one: str, two: str) -> int:
+    async def reset(self, item: str, two: str) -> int:
         """Reset (RST) every connection between two nodes, and return their number. Data in flight is lost."""

@@ -56,15 +56,15 @@ def encode_api_versions_response(
         throttle_time=throttle_time_ms,
         api_keys=_keys(ranges),
         supported_features=[
-            {"name": one.name, "min_version": one.low, "max_version": one.high}
-            for one in known
-            if one.low > 0 or from_zero
+            {"name": item.name, "min_version": item.low, "max_version": item.high}
+            for item in known
+            if item.low > 0 or from_zero
         ],
         finalized_features_epoch=features_epoch if known else NO_EPOCH,
         finalized_features=[
-            {"name": one.name, "min_version_level": one.level, "max_version_level": one.level}
-            for one in known
-            if one.level > 0
+            {"name": item.name, "min_version_level": item.level, "max_version_level": item.level}
+            for item in known
+            if item.level > 0
         ],
     )
 

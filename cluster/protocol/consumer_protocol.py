@@ -101,7 +101,9 @@ def write_assignment(partitions: Iterable[TopicPartition], version: int) -> byte
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> bytes:
     """Encode an array of topics with their partitions. Partitions of one topic must be adjacent."""
-    topics = [(topic, [one.partition for one in found]) for topic, found in groupby(partitions, lambda one: one.topic)]
+    topics = [
+        (topic, [item.partition for item in found]) for topic, found in groupby(partitions, lambda item: item.topic)
+    ]
     parts = [INT32.pack(len(topics))]
     for topic, numbers in topics:
         parts += [string(topic, False), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]

@@ -90,7 +90,7 @@ class FetchSessionHandler:
             told |= wanted
         elif wanted or stirred:
             told, forgotten = self._changes(wanted, stirred)
-        self._names |= {one.topic: name.topic for name, one in wanted.items()}
+        self._names |= {item.topic: name.topic for name, item in wanted.items()}
         if not self._partitions and not forgotten:
             return None
         return SessionFetch(self._session_id, self._epoch, _by_topic(told), _forgotten(forgotten))
@@ -100,7 +100,7 @@ class FetchSessionHandler:
     ) -> tuple[dict[TopicPartition, Wanted], Forgotten]:
         """Update the session's partitions. Return the added and changed partitions, and the partitions to forget."""
         known = self._partitions
-        added = {name: one for name, one in wanted.items() if name not in known}
+        added = {name: item for name, item in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}
         removed: Forgotten = []
         replaced: Forgotten = []
@@ -175,8 +175,8 @@ class FetchSessionHandler:
 
 def _by_topic(told: Mapping[TopicPartition, Wanted]) -> list[tuple[Topic, Sequence[FetchPartition]]]:
     topics: dict[Topic, list[FetchPartition]] = {}
-    for one in told.values():
-        topics.setdefault(one.topic, []).append(one.entry)
+    for item in told.values():
+        topics.setdefault(item.topic, []).append(item.entry)
     return list(topics.items())
 
 

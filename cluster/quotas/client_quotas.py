@@ -413,11 +413,11 @@ class ClientQuotas:
 
     def _throttle(self, connection: ConnectionId, header: RequestHeader, *found: tuple[str, Exceeded | None]) -> int:
         """Throttle a connection for the longest of these throttle times, and return that time in milliseconds."""
-        exceeded = [(one.throttle_ms, key, one) for key, one in found if one is not None]
-        for _, key, one in exceeded:
-            if one.begins:
-                self._state(connection, header, key, one)
-        throttle_ms = max((one[0] for one in exceeded), default=0)
+        exceeded = [(item.throttle_ms, key, item) for key, item in found if item is not None]
+        for _, key, item in exceeded:
+            if item.begins:
+                self._state(connection, header, key, item)
+        throttle_ms = max((item[0] for item in exceeded), default=0)
         throttle_ms = max(throttle_ms, self._demanded.pop(connection, 0))
         self._keep_mute(connection, throttle_ms)
         return throttle_ms

@@ -140,7 +140,7 @@ class NetworkThread:
 
     def _polled(self, now_us: int) -> None:
         self._is_polling = False
-        self._is_set_up.update((one, True) for one in self._being_set_up if one in self._is_set_up)
+        self._is_set_up.update((item, True) for item in self._being_set_up if item in self._is_set_up)
         if not self._is_blocked:
             self._look_again(now_us)
         if self._new:

@@ -183,9 +183,9 @@ def _errors(values: Mapping[str, object], depth: int, of: str = "") -> Iterator[
         yield error, of
     for value in values.values() if depth else ():
         if isinstance(value, (list, tuple)):
-            for one in paced(value):
-                if isinstance(one, Mapping):
-                    yield from _errors(one, depth - 1, of)
+            for item in paced(value):
+                if isinstance(item, Mapping):
+                    yield from _errors(item, depth - 1, of)
 
 
 def _text_of(request: object, field: str) -> str | None:

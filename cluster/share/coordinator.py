@@ -340,7 +340,7 @@ class ShareCoordinator:
 
     def _forget_deleted(self, now_us: int) -> None:
         """Delete the states of deleted topics. Source: maybeCleanupShareState"""
-        for key in [one for one in self._states if self._partition_count(one.topic_id) is None]:
+        for key in [state for state in self._states if self._partition_count(state.topic_id) is None]:
             self._put(key, None, None, None, now_us)
 
     # ------------------------------------------------------------------------------------------------------ leadership
@@ -369,5 +369,5 @@ class ShareCoordinator:
     def _resigned(self, event: LeadershipResigned) -> None:
         if self.led.is_news(event):
             self.led.lost(event.partition)
-            for key in [one for one in self._states if self.led.partition_of(str(one)) == event.partition]:
+            for key in [state for state in self._states if self.led.partition_of(str(state)) == event.partition]:
                 del self._states[key]

@@ -268,9 +268,9 @@ class DeadLetters:
             for position, header in batches(data):
                 letters.read_to = header.last_offset
                 if not header.is_control:
-                    for one in read_records(data[position : position + header.size_bytes], header=header):
-                        if record_size_bytes(0, one.key, one.value, one.headers) <= limit:
-                            found[one.offset] = one
+                    for read_record in read_records(data[position : position + header.size_bytes], header=header):
+                        if record_size_bytes(0, read_record.key, read_record.value, read_record.headers) <= limit:
+                            found[read_record.offset] = read_record
         except KafkaError:
             letters.read_to = letters.given_up.last
         letters.copies = found

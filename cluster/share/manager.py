@@ -187,7 +187,7 @@ class ShareManager:
             except KafkaError as error:
                 fails |= key in self._led and error.code is not ErrorCode.OFFSET_OUT_OF_RANGE
                 found[key] = self._unreadable(key, name, error)
-        available = sum(size_of(one.slice) for *_, one in readable)
+        available = sum(size_of(item.slice) for *_, item in readable)
         if not (is_last or fails or len(found) == len(fetch.wanted)) and available < max(fetch.min_bytes, 1):
             return False
         self._end_wait(fetch)
@@ -241,28 +241,28 @@ class ShareManager:
         data = _bytes_of(read.slice)
         batches = list(batches_in(data))
         wanted = fetch.acquire._replace(max_records=room)
-        spans = [FetchedBatch(one.base_offset, one.last_offset) for _, one in batches]
+        spans = [FetchedBatch(item.base_offset, item.last_offset) for _, item in batches]
         acquired = shared.acquire(wanted, spans, offset, now_us)
         acquired = _without_aborted(shared, acquired, data, batches, read.aborted_transactions or ())
-        for one in acquired:
+        for item in acquired:
             self._recorder.emit(
                 ShareRecordsAcquired(
                     self._base.node,
                     *led.name,
                     group=shown(led.key.group_id),
                     member=shown(wanted.member),
-                    first=one.first,
-                    last=one.last,
-                    delivery_count=one.delivery_count,
+                    first=item.first,
+                    last=item.last,
+                    delivery_count=item.delivery_count,
                 )
             )
         if not acquired:
             return Delivered(), 0
         self._arm(led, shared, now_us)
         first, last = acquired[0].first, acquired[-1].last
-        kept = [at for at, one in batches if one.last_offset >= first and one.base_offset <= last]
-        end = next((at for at, one in batches if one.base_offset > last), len(data))
-        count = sum(one.last - one.first + 1 for one in acquired)
+        kept = [at for at, item in batches if item.last_offset >= first and item.base_offset <= last]
+        end = next((at for at, item in batches if item.base_offset > last), len(data))
+        count = sum(item.last - item.first + 1 for item in acquired)
         return Delivered(records=data[kept[0] : end], acquired=tuple(acquired)), count
 
     def _wake(self, name: TopicPartition, now_us: int) -> None:
@@ -379,12 +379,12 @@ class ShareManager:
         group_id, session = self.sessions.gone(connection)
         self.end_session(session, now_us)
         if group_id is not None and not self.sessions.has_members(group_id):
-            for key in [one for one in self._led if one.group_id == group_id]:
+            for key in [item for item in self._led if item.group_id == group_id]:
                 self._forget(self._led[key])
 
     def not_led(self, name: TopicPartition, now_us: int) -> None:
         """Drop the share partitions of a partition that this broker no longer leads."""
-        for led in [one for one in self._led.values() if one.name == name]:
+        for led in [item for item in self._led.values() if item.name == name]:
             self._forget(led)
         self._wake(name, now_us)
 
@@ -443,17 +443,17 @@ class ShareManager:
     def _give_away(self, led: _Led, shared: SharePartition, given_up: Sequence[Settled], now_us: int) -> None:
         """Write dead letters, then archive the records even if that failed. Source: initiateDLQAndArchive"""
 
-        def archive(one: Settled, at_us: int) -> None:
-            shared.archive(one.first, one.last)
-            archived = StateBatch(one.first, one.last, RecordState.ARCHIVED, one.delivery_count)
+        def archive(settled: Settled, at_us: int) -> None:
+            shared.archive(settled.first, settled.last)
+            archived = StateBatch(settled.first, settled.last, RecordState.ARCHIVED, settled.delivery_count)
             self._persist(led, shared, (archived,), moved, at_us)
 
         def moved(error: ErrorCode, message: str | None, at_us: int) -> None:
             shared.move_start()
             self._wake(led.name, at_us)
 
-        for one in given_up:
-            self._dead_letters.write(led.key.group_id, led.name, one, partial(archive, one), now_us)
+        for item in given_up:
+            self._dead_letters.write(led.key.group_id, led.name, item, partial(archive, item), now_us)
 
     def _persist(
         self, led: _Led, shared: SharePartition, batches: Sequence[StateBatch], written: OnSettled, now_us: int
@@ -477,19 +477,19 @@ class ShareManager:
 
     def _state(self, led: _Led, transition: Transition) -> None:
         limit = self.limits(led.key.group_id).delivery_limit
-        for one in transition.settled():
+        for item in transition.settled():
             self._recorder.emit(
                 ShareRecordsSettled(
                     self._base.node,
                     *led.name,
                     group=shown(led.key.group_id),
-                    member=shown(one.member),
-                    first=one.first,
-                    last=one.last,
-                    delivery_count=one.delivery_count,
+                    member=shown(item.member),
+                    first=item.first,
+                    last=item.last,
+                    delivery_count=item.delivery_count,
                     delivery_limit=limit,
-                    state=one.state.name.lower(),
-                    share_cause=one.cause,
+                    state=item.state.name.lower(),
+                    share_cause=item.cause,
                 )
             )
 
@@ -548,7 +548,7 @@ def _without_aborted(
 
     Source: filterAbortedTransactionalAcquiredRecords
     """
-    waiting = sorted(aborted, key=lambda one: one[1])
+    waiting = sorted(aborted, key=lambda item: item[1])
     open_ids: dict[int, None] = {}
     for position, header in batches:
         while waiting and waiting[0][1] <= header.last_offset:
@@ -559,10 +559,13 @@ def _without_aborted(
                 open_ids.pop(header.producer_id, None)
         elif header.is_transactional and header.producer_id in open_ids:
             shared.archive_acquired(header.base_offset, header.last_offset)
-            acquired = [piece for one in acquired for piece in _outside(one, header.base_offset, header.last_offset)]
+            acquired = [piece for item in acquired for piece in _outside(item, header.base_offset, header.last_offset)]
     return acquired
 
 
-def _outside(one: Acquired, first: Offset, last: Offset) -> list[Acquired]:
-    pieces = (one._replace(last=min(one.last, first - 1)), one._replace(first=max(one.first, last + 1)))
+def _outside(acquired: Acquired, first: Offset, last: Offset) -> list[Acquired]:
+    pieces = (
+        acquired._replace(last=min(acquired.last, first - 1)),
+        acquired._replace(first=max(acquired.first, last + 1)),
+    )
     return [piece for piece in pieces if piece.first <= piece.last]

@@ -161,7 +161,7 @@ class Transition:
     @property
     def dead_letters(self) -> tuple[Settled, ...]:
         """The changed records that go to the dead letter queue."""
-        return tuple(one for one in self.settled() if one.state is RecordState.ARCHIVING)
+        return tuple(item for item in self.settled() if item.state is RecordState.ARCHIVING)
 
     @property
     def batches(self) -> tuple[StateBatch, ...]:
@@ -191,8 +191,10 @@ class SharePartition:
         self.state_epoch = state.state_epoch
         self._limits = limits
         self._batches: list[_Batch] = [
-            _Batch(one.first, [_Record(one.state, one.delivery_count) for _ in range(one.first, one.last + 1)])
-            for one in state.batches
+            _Batch(
+                batch.first, [_Record(batch.state, batch.delivery_count) for _ in range(batch.first, batch.last + 1)]
+            )
+            for batch in state.batches
         ]
         if self._batches:
             self.end = self._batches[-1].last
@@ -208,7 +210,7 @@ class SharePartition:
     @property
     def delivery_complete(self) -> int:
         """The number of records in flight that are acknowledged or archived."""
-        records = (record for one in self._batches for _, record in one.between(self.start, one.last))
+        records = (record for batch in self._batches for _, record in batch.between(self.start, batch.last))
         return sum(record.state.is_terminal for record in records)
 
     @property
@@ -258,9 +260,9 @@ class SharePartition:
         return min(locks, default=None)
 
     def _overlapping(self, first: Offset, last: Offset) -> list[_Batch]:
-        place = bisect_right(self._batches, first, key=lambda one: one.first)
+        place = bisect_right(self._batches, first, key=lambda batch: batch.first)
         low = place - 1 if place and self._batches[place - 1].last >= first else place
-        high = bisect_right(self._batches, last, key=lambda one: one.first)
+        high = bisect_right(self._batches, last, key=lambda batch: batch.first)
         return self._batches[low:high]
 
     # ------------------------------------------------------------------------------------------------------ acquiring
@@ -368,12 +370,12 @@ class SharePartition:
             self.start = first
         if room < last - first + 1:
             wish = first + room - 1
-            last = min(last, next((one.last for one in fetched if one.base <= wish <= one.last), wish))
+            last = min(last, next((item.last for item in fetched if item.base <= wish <= item.last), wish))
         borders = [first]
         if not wanted.is_record_limit and last - first + 1 > wanted.batch_size:
-            for one in fetched:
-                if one.base <= last and one.base - borders[-1] >= wanted.batch_size:
-                    borders.append(one.base)
+            for item in fetched:
+                if item.base <= last and item.base - borders[-1] >= wanted.batch_size:
+                    borders.append(item.base)
         borders.append(last + 1)
         limit = room if wanted.is_record_limit else last - first + 1
         lock_us = now_us + self._limits().lock_us
@@ -381,7 +383,7 @@ class SharePartition:
             records = [_Record(RecordState.AVAILABLE, 0) for _ in range(low, high)]
             for record in records[:limit]:
                 record.acquire(wanted.member, lock_us)
-            place = bisect_right(self._batches, low, key=lambda one: one.first)
+            place = bisect_right(self._batches, low, key=lambda batch: batch.first)
             self._batches.insert(place, _Batch(low, records))
             found.append(Acquired(low, low + len(records[:limit]) - 1, 1))
         self.end = max(self.end, last)
@@ -404,7 +406,7 @@ class SharePartition:
 
     def _fill(self, first: Offset, end: Offset) -> None:
         if first < end:
-            place = bisect_right(self._batches, first, key=lambda one: one.first)
+            place = bisect_right(self._batches, first, key=lambda batch: batch.first)
             records = [_Record(RecordState.ARCHIVED, 0) for _ in range(first, end)]
             self._batches.insert(place, _Batch(first, records))
 
@@ -427,11 +429,13 @@ class SharePartition:
         """
         transition = Transition()
         try:
-            for one in acknowledgements:
-                if any(not GAP <= kind <= RENEW for kind in one.types):
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(one.types)}")
-                if one.last >= self.start:
-                    self._acknowledge(member, one, transition, now_us)
+            for acknowledgement in acknowledgements:
+                if any(not GAP <= kind <= RENEW for kind in acknowledgement.types):
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(acknowledgement.types)}"
+                    )
+                if acknowledgement.last >= self.start:
+                    self._acknowledge(member, acknowledgement, transition, now_us)
         except KafkaError:
             self.complete(transition, now_us, is_written=False)
             raise
@@ -549,7 +553,7 @@ class SharePartition:
                 if record.is_free:
                     record.state = RecordState.ARCHIVED
         self.start = log_start
-        self._batches = [one for one in self._batches if one.last >= log_start or self._has_acquired(one)]
+        self._batches = [item for item in self._batches if item.last >= log_start or self._has_acquired(item)]
         if not self._batches or self.end < self.start:
             self.end = self.start
 

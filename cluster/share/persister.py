@@ -128,7 +128,7 @@ def _result_in(api: int, version: int, frame: bytearray | None) -> Entity | None
         answer = cold.decode_response(api, version, frame)
     except PeerViolation:
         return None
-    partitions = [one for topic in answer.results for one in topic.partitions]
+    partitions = [partition for topic in answer.results for partition in topic.partitions]
     return partitions[0] if partitions else None
 
 
@@ -151,21 +151,21 @@ def change_states(
     if not partitions:
         persister.later(lambda at_us: done(refused, at_us), now_us)
 
-    def answered(one: K, error: ErrorCode, message: str | None, at_us: int) -> None:
+    def answered(item: K, error: ErrorCode, message: str | None, at_us: int) -> None:
         if error is not ErrorCode.NONE:
-            refused[one] = error, message
-        del waiting[one]
+            refused[item] = error, message
+        del waiting[item]
         if not waiting:
             done(refused, at_us)
 
-    def ask(one: K, fields: Mapping[str, object]) -> None:
+    def ask(item: K, fields: Mapping[str, object]) -> None:
         request = StateRequest(
             api=api,
-            key=ShareKey(group_id, *one),
-            answered=lambda error, message, result, at_us: answered(one, error, message, at_us),
+            key=ShareKey(group_id, *item),
+            answered=lambda error, message, result, at_us: answered(item, error, message, at_us),
             fields=fields,
         )
         persister.ask(request, now_us)
 
-    for one, fields in partitions.items():
-        ask(one, fields)
+    for item, fields in partitions.items():
+        ask(item, fields)

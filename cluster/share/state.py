@@ -141,8 +141,8 @@ def combined(known: Sequence[StateBatch], new: Sequence[StateBatch], start: Offs
 
     Source: PersisterStateBatchCombiner
     """
-    pieces = sorted(one._replace(first=max(one.first, start)) for one in (*known, *new) if one.last >= start)
-    cuts = sorted({one.first for one in pieces} | {one.last + 1 for one in pieces})
+    pieces = sorted(item._replace(first=max(item.first, start)) for item in (*known, *new) if item.last >= start)
+    cuts = sorted({piece.first for piece in pieces} | {piece.last + 1 for piece in pieces})
     merged: list[StateBatch] = []
     covering: list[StateBatch] = []
     begun = 0
@@ -150,9 +150,9 @@ def combined(known: Sequence[StateBatch], new: Sequence[StateBatch], start: Offs
         while begun < len(pieces) and pieces[begun].first == low:
             covering.append(pieces[begun])
             begun += 1
-        covering = [one for one in covering if one.last >= low]
+        covering = [item for item in covering if item.last >= low]
         if covering:
-            best = max(covering, key=lambda one: (one.delivery_count, one.state))
+            best = max(covering, key=lambda item: (item.delivery_count, item.state))
             merged.append(best._replace(first=low, last=high - 1))
     return joined(merged)
 
@@ -177,11 +177,11 @@ R = TypeVar("R", bound=Records)
 def joined(ranges: Iterable[R]) -> tuple[R, ...]:
     """Join adjacent ranges whose other fields are equal; `ranges` must be in offset order."""
     found: list[R] = []
-    for one in ranges:
-        if found and found[-1].last + 1 == one.first and found[-1][2:] == one[2:]:
-            found[-1] = found[-1]._replace(last=one.last)
+    for item in ranges:
+        if found and found[-1].last + 1 == item.first and found[-1][2:] == item[2:]:
+            found[-1] = found[-1]._replace(last=item.last)
         else:
-            found.append(one)
+            found.append(item)
     return tuple(found)
 
 
@@ -206,7 +206,7 @@ def encode(key: ShareKey, change: ShareState | ShareUpdate | None) -> tuple[byte
             change.created_ms,
             change.written_ms,
         )
-    batches = b"".join(_BATCH.pack(*one) + NO_TAGS for one in change.batches)
+    batches = b"".join(_BATCH.pack(*batch) + NO_TAGS for batch in change.batches)
     count = change.delivery_complete
     tags = NO_TAGS if count == NO_COUNT else tagged({COUNT_TAG: INT32.pack(count)})
     return written, head + length(len(change.batches), True) + batches + tags
@@ -304,7 +304,8 @@ def batches_from(sent: Iterable[Any]) -> tuple[StateBatch, ...]:
         PeerViolation: if a state is unknown.
     """
     return tuple(
-        StateBatch(one.first_offset, one.last_offset, state_of(one.delivery_state), one.delivery_count) for one in sent
+        StateBatch(item.first_offset, item.last_offset, state_of(item.delivery_state), item.delivery_count)
+        for item in sent
     )
 
 
@@ -312,12 +313,12 @@ def batches_to_send(batches: Iterable[StateBatch]) -> list[dict[str, int]]:
     """Return the field `state_batches` of a message with these batches."""
     return [
         {
-            "first_offset": one.first,
-            "last_offset": one.last,
-            "delivery_state": int(one.state),
-            "delivery_count": one.delivery_count,
+            "first_offset": batch.first,
+            "last_offset": batch.last,
+            "delivery_state": int(batch.state),
+            "delivery_count": batch.delivery_count,
         }
-        for one in batches
+        for batch in batches
     ]
 
 

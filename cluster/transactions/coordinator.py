@@ -122,11 +122,11 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         now_ms = self._desk.wall_ms(now_us)
         return [
-            one
-            for one in self._desk.kept.values()
-            if (not producer_ids or one.producer_id in producer_ids)
-            and (states is None or one.state in states)
-            and (longer_than_ms < 0 or now_ms - one.started_ms > longer_than_ms)
+            item
+            for item in self._desk.kept.values()
+            if (not producer_ids or item.producer_id in producer_ids)
+            and (states is None or item.state in states)
+            and (longer_than_ms < 0 or now_ms - item.started_ms > longer_than_ms)
         ]
 
     def is_loading(self, partition: int, leader_epoch: LeaderEpoch) -> bool:

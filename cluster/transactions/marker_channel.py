@@ -162,8 +162,8 @@ def _errors_in(frame: bytearray | None, version: int) -> dict[int, dict[TopicPar
     for marker in answer.markers:
         of_producer = found.setdefault(int(marker.producer_id), {})
         for topic in marker.topics:
-            for one in topic.partitions:
-                of_producer[TopicPartition(str(topic.name), int(one.partition_index))] = one.error_code
+            for partition in topic.partitions:
+                of_producer[TopicPartition(str(topic.name), int(partition.partition_index))] = partition.error_code
     return found
 
 

@@ -71,7 +71,7 @@ class TransactionVerifier:
         entity = cold.request(
             ADD_PARTITIONS_TO_TXN,
             ADD_PARTITIONS_TO_TXN_VERSION,
-            transactions=[_transaction(one) for one in asked.values()],
+            transactions=[_transaction(item) for item in asked.values()],
         )
 
         def encode(correlation_id: int) -> bytes:
@@ -81,9 +81,9 @@ class TransactionVerifier:
 
         def answered(frame: bytearray | None, answered_us: int) -> None:
             lost, errors = _errors_in(frame)
-            for one in asked.values():
-                found = errors.get(one.transactional_id, {})
-                self._answer(one, {name: found.get(name, lost) for name in one.partitions}, answered_us)
+            for item in asked.values():
+                found = errors.get(item.transactional_id, {})
+                self._answer(item, {name: found.get(name, lost) for name in item.partitions}, answered_us)
             self._go_on(queue, answered_us)
 
         queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
@@ -138,10 +138,10 @@ def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[Topic
         is_refused = answer.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # Not an error of the client.
         return ErrorCode.INVALID_TXN_STATE if is_refused else answer.error_code, {}
     return ErrorCode.NETWORK_EXCEPTION, {
-        str(one.transactional_id): {
+        str(result.transactional_id): {
             TopicPartition(str(topic.name), int(part.partition_index)): part.partition_error_code
-            for topic in one.topic_results
+            for topic in result.topic_results
             for part in topic.results_by_partition
         }
-        for one in answer.results_by_transaction
+        for result in answer.results_by_transaction
     }

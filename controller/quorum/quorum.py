@@ -444,7 +444,7 @@ class Quorum:
         entry = self.voter_set.of_id(voter_id) if is_voter else None
         seen = role.replicas if isinstance(role, Leader) else {}
         others = [replica for replica in seen if replica.voter_id == voter_id]
-        return entry or max(others, key=lambda one: seen[one].last_fetch_us, default=Voter(voter_id))
+        return entry or max(others, key=lambda other: seen[other].last_fetch_us, default=Voter(voter_id))
 
     def _note_fetch(self, role: Leader, replica: Voter, now_us: int) -> None:
         """Record a voter's fetch. Once a majority has fetched, the leader may lead for another `check_quorum_us`.

@@ -309,11 +309,11 @@ class Registry:
 
     def _multi(self, session: SessionId, operation: Multi) -> list[Result]:
         # Simplified: all operations are checked before the first, since no operation depends on an earlier one.
-        for one in operation.ops:
-            error = self._refusal(one)
+        for item in operation.ops:
+            error = self._refusal(item)
             if error is not None:
-                return [Result(error=error, path=one.path)]
-        return [self._change(session, one) for one in operation.ops]
+                return [Result(error=error, path=item.path)]
+        return [self._change(session, item) for item in operation.ops]
 
     def _refusal(self, operation: Change) -> RegistryError | None:
         if isinstance(operation, Create):

@@ -61,7 +61,7 @@ def decode(frame: bytes | bytearray) -> dict[str, Any]:
 
 def operation_fields(operation: Operation) -> dict[str, Any]:
     if isinstance(operation, Multi):
-        return {"op": "Multi", "ops": [operation_fields(one) for one in operation.ops]}
+        return {"op": "Multi", "ops": [operation_fields(item) for item in operation.ops]}
     return {"op": type(operation).__name__, **asdict(operation)}
 
 
@@ -73,7 +73,7 @@ def operation_of(fields: Mapping[str, Any]) -> Operation:
     """
     try:
         if fields["op"] == "Multi":
-            return Multi(ops=tuple(_change_of(one) for one in fields["ops"]))
+            return Multi(ops=tuple(_change_of(field) for field in fields["ops"]))
         if fields["op"] in _READS:
             return _READS[fields["op"]](**_given(fields))
         return _change_of(fields)

@@ -67,7 +67,7 @@ class TraceEvent:
 
     def fold_key(self) -> Hashable:
         """Return a key that is equal for events that can share a sentence."""
-        return type(self), *(getattr(self, one.name) for one in fields(self))
+        return type(self), *(getattr(self, field.name) for field in fields(self))
 
     def full_sentence(self) -> str:
         """Return the sentence with exactly one full stop at its end."""
@@ -107,7 +107,7 @@ class OfPartitions(TraceEvent):
         return self.sentence_of((self,))
 
     def fold_key(self) -> Hashable:
-        decides = (one.name for one in fields(self) if one.name not in ("topic", "partition"))
+        decides = (field.name for field in fields(self) if field.name not in ("topic", "partition"))
         return type(self), *(self._decisive(name) for name in decides)
 
     def _decisive(self, name: str) -> object:

@@ -111,9 +111,9 @@ def _column(name: str, hint: object) -> Column:
         nullable = True
     causes: type[Cause] | None = None
     of_many = typing.get_origin(hint) is tuple
-    one = typing.get_args(hint)[0] if of_many else hint
-    if isinstance(one, type) and issubclass(one, Cause):
-        causes, hint = one, tuple[str, ...] if of_many else str
+    item = typing.get_args(hint)[0] if of_many else hint
+    if isinstance(item, type) and issubclass(item, Cause):
+        causes, hint = item, tuple[str, ...] if of_many else str
     kinds: dict[object, str] = {
         int: "int64",
         str: "string",
@@ -178,8 +178,8 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
 
 def event_of(name: str, values: Mapping[str, Any]) -> TraceEvent:
     """Return the event with this name and these column values. Raises ValueError if a cause is unknown."""
-    columns = (one for one in columns_of_event(CLASS_OF_EVENT[name]) if one is not REASON)
-    return CLASS_OF_EVENT[name](**{one.name: value_of(one, values.get(one.name)) for one in columns})
+    columns = (column for column in columns_of_event(CLASS_OF_EVENT[name]) if column is not REASON)
+    return CLASS_OF_EVENT[name](**{column.name: value_of(column, values.get(column.name)) for column in columns})
 
 
 def value_of(column: Column, written: Any) -> Any:

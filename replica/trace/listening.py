@@ -29,7 +29,7 @@ Handler = Callable[["TraceRow", Any], None]
 @overload
 def on(kind: type[A], /) -> Callable[[Takes[S, A]], Takes[S, A]]: ...
 @overload
-def on(one: type[A], other: type[B], /) -> Callable[[Takes[S, A | B]], Takes[S, A | B]]: ...
+def on(item: type[A], other: type[B], /) -> Callable[[Takes[S, A | B]], Takes[S, A | B]]: ...
 @overload
 def on(*kinds: type) -> Callable[[Method], Method]: ...
 def on(*kinds: type) -> Callable[[Any], Any]:
@@ -79,7 +79,7 @@ class Routes(dict[type, tuple[Handler, ...]]):
         self._listeners = tuple(listeners)
 
     def __missing__(self, kind: type) -> tuple[Handler, ...]:
-        self[kind] = found = tuple(handler for one in self._listeners for handler in _handlers_of(one, kind))
+        self[kind] = found = tuple(handler for listener in self._listeners for handler in _handlers_of(listener, kind))
         return found
 
 

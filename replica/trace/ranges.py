@@ -45,7 +45,7 @@ def split_record_name(name: str) -> tuple[str, int]:
 def format_record_names(names: Sequence[str]) -> str:
     """Return names as ranges, such as `r0..r2, s5` for (r0, r1, r2, s5). The text keeps the order of the names."""
     ranges = counted_up(map(split_record_name, names))
-    return ", ".join(range_text(*one) for one in ranges) or "none"
+    return ", ".join(range_text(*item) for item in ranges) or "none"
 
 
 def span_of_offsets(first: int, last: int) -> str:

@@ -36,7 +36,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        if any(not one.noise for one in self.differences):
+        if any(not difference.noise for difference in self.differences):
             return DIFFERS
         return NOISE if self.differences else SAME
 
@@ -59,17 +59,17 @@ def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: i
         *replica_differences(runs),
         *error_differences(runs),
     ]
-    in_order = sorted(_together(found), key=lambda one: bool(one.noise))
+    in_order = sorted(_together(found), key=lambda item: bool(item.noise))
     return Agreement(tuple(in_order), tuple(time_gaps(runs)))
 
 
 def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
     """Join differences that are equal except for the node. `where` then has all nodes, such as `b1, b2 t-0`."""
     nodes: dict[WorldDifference, list[str]] = {}
-    for one in found:
-        node, _, partition = one.where.rpartition(" ")
-        nodes.setdefault(replace(one, where=partition), []).append(node)
-    return [replace(one, where=f"{', '.join(names)} {one.where}".strip()) for one, names in nodes.items()]
+    for item in found:
+        node, _, partition = item.where.rpartition(" ")
+        nodes.setdefault(replace(item, where=partition), []).append(node)
+    return [replace(item, where=f"{', '.join(names)} {item.where}".strip()) for item, names in nodes.items()]
 
 
 # --------------------------------------------------------------------------------------------- records and errors
@@ -93,7 +93,7 @@ def record_differences(runs: Runs) -> Iterator[WorldDifference]:
         found = elements_apart(*sets)
         if found is not None:
             ours, theirs, noise = found
-            having = [(one, ours) for one in runs.ours] + [(other, theirs) for other in runs.theirs]
+            having = [(item, ours) for item in runs.ours] + [(other, theirs) for other in runs.theirs]
             moments = [run.moments_us[name] for run, names in having for name in names if name in run.moments_us]
             at_us = min(moments, default=None)
             mine, its = _text(ours), _text(theirs)

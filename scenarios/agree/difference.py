@@ -89,7 +89,7 @@ class Runs:
         first = next((pair for pair in self if not agree(*pair)), None)
         if first is None:
             return None
-        varies = any(agree(one, other) for one in self.ours for other in self.theirs)
+        varies = any(agree(item, other) for item in self.ours for other in self.theirs)
         return first, VARIES if varies else ""
 
 
@@ -107,12 +107,12 @@ def elements_apart(
     Returns:
         Elements only in ours, elements only in theirs, and the reason why they are noise; empty if they are real.
     """
-    first = next(((one, other) for one, other in zip(ours, theirs, strict=True) if one != other), None)
+    first = next(((item, other) for item, other in zip(ours, theirs, strict=True) if item != other), None)
     if first is None:
         return None
     only_ours = frozenset.intersection(*ours) - frozenset[Element]().union(*theirs)
     only_theirs = frozenset.intersection(*theirs) - frozenset[Element]().union(*ours)
     if only_ours or only_theirs:
         return only_ours, only_theirs, ""
-    one, other = first
-    return one - other, other - one, VARIES
+    item, other = first
+    return item - other, other - item, VARIES

@@ -177,7 +177,7 @@ def _source(sent: trace.RecordSent, read: Mapping[str, str]) -> str:
 def _changes(stood: list[Stood]) -> list[Stood]:
     """Return the states without those that equal the state before."""
     first = stood[:1]
-    return first + [one for before, one in pairwise(stood) if one.standing != before.standing]
+    return first + [item for before, item in pairwise(stood) if item.standing != before.standing]
 
 
 def _note_records(found: RunFacts, ledger: RecordLedger) -> None:

@@ -109,7 +109,11 @@ def _drawings(row: SheetRow, sheet: Sheet) -> Iterator[Drawing]:
     stories = [Story.of(ClusterView((), ()), read_rows(folder / "trace")) for folder in row.repetitions[0]]
     end_us = max(story.end_us for story in stories)
     sides = [_histories(story) for story in stories]
-    since = {one.where: one.at_us for one in reversed(row.agreement.differences) if one.at_us is not None}
+    since = {
+        difference.where: difference.at_us
+        for difference in reversed(row.agreement.differences)
+        if difference.at_us is not None
+    }
     every = dict.fromkeys(name for side in sides for name in side)
     for partition in sorted(every, key=lambda name: name not in since)[:PARTITIONS_DRAWN]:
         worlds = zip((sheet.ours, sheet.theirs), (side.get(partition) for side in sides), strict=True)

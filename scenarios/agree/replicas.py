@@ -23,9 +23,9 @@ def replica_differences(runs: Runs) -> Iterator[WorldDifference]:
     vague = {partition for partitions in drawn.values() for partition in partitions}
     """Partitions whose logs differ by noise."""
     if drawn:
-        one, other = next(iter(runs))
+        item, other = next(iter(runs))
         names = sorted(drawn, key=split_record_name)
-        ours, theirs = (f"{names[0]} to {run.partitions.get(names[0], 'none')}" for run in (one, other))
+        ours, theirs = (f"{names[0]} to {run.partitions.get(names[0], 'none')}" for run in (item, other))
         where = count_of(len(names), "record")
         yield WorldDifference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
     for replica in runs.keys(lambda run: run.logs):
@@ -55,16 +55,18 @@ def _contents(replica: Replica, runs: Runs, left_out: Container[str]) -> Iterato
 
 
 def _order(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
-    def agree(one: RunFacts, other: RunFacts) -> bool:
-        return all(mine == its for mine, its in _in_common(one.logs.get(replica, ()), other.logs.get(replica, ())))
+    def agree(run_facts: RunFacts, other: RunFacts) -> bool:
+        return all(
+            mine == its for mine, its in _in_common(run_facts.logs.get(replica, ()), other.logs.get(replica, ()))
+        )
 
     apart = runs.apart(agree)
     if apart is None:
         return
-    (one, other), noise = apart
-    common = _in_common(one.logs[replica], other.logs[replica])
+    (item, other), noise = apart
+    common = _in_common(item.logs[replica], other.logs[replica])
     mine, its = next(pair for pair in common if pair[0] != pair[1])
-    sources = {**one.sources, **other.sources}
+    sources = {**item.sources, **other.sources}
     if not noise and _order_of_each_source_agrees(common, sources):
         noise = TIE
     where = _text(replica)
@@ -73,9 +75,9 @@ def _order(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
     )
 
 
-def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list[tuple[str, str]]:
+def _in_common(item: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list[tuple[str, str]]:
     """Return (n-th record of the first log, n-th record of the second log), counting only records that both have."""
-    left, right = (dict.fromkeys(entry.record for entry in log) for log in (one, other))
+    left, right = (dict.fromkeys(entry.record for entry in log) for log in (item, other))
     return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
 
 
@@ -96,9 +98,9 @@ def _order_of_each_source_agrees(common: list[tuple[str, str]], sources: dict[st
 
 
 def _ends(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
-    def agree(one: RunFacts, other: RunFacts) -> bool:
-        mine, its = one.ends.get(replica), other.ends.get(replica)
-        if mine is None or its is None or one.logs.get(replica) != other.logs.get(replica):
+    def agree(run_facts: RunFacts, other: RunFacts) -> bool:
+        mine, its = run_facts.ends.get(replica), other.ends.get(replica)
+        if mine is None or its is None or run_facts.logs.get(replica) != other.logs.get(replica):
             return (mine is None) == (its is None)  # Different logs are reported by another function.
         known = None not in (mine.high_watermark, its.high_watermark)
         return mine.log_end_offset == its.log_end_offset and (not known or mine.high_watermark == its.high_watermark)
@@ -111,15 +113,15 @@ def _ends(replica: Replica, runs: Runs) -> Iterator[WorldDifference]:
 
     apart = runs.apart(agree)
     if apart is not None:
-        (one, other), noise = apart
+        (item, other), noise = apart
         yield WorldDifference(
-            what="LEO and HW at the end", where=_text(replica), ours=text(one), theirs=text(other), noise=noise
+            what="LEO and HW at the end", where=_text(replica), ours=text(item), theirs=text(other), noise=noise
         )
 
 
 def _cuts(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
-    def agree(one: RunFacts, other: RunFacts) -> bool:
-        mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(replica, ())] for run in (one, other))
+    def agree(run_facts: RunFacts, other: RunFacts) -> bool:
+        mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(replica, ())] for run in (run_facts, other))
         return bool(mine) == bool(its) if is_vague else mine == its
 
     apart = runs.apart(agree)
@@ -137,8 +139,8 @@ def _epochs(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDi
     def entries(run: RunFacts) -> tuple[tuple[int, int], ...] | None:
         return None if run.epochs is None else run.epochs.get(replica)
 
-    def agree(one: RunFacts, other: RunFacts) -> bool:
-        mine, its = entries(one), entries(other)
+    def agree(run_facts: RunFacts, other: RunFacts) -> bool:
+        mine, its = entries(run_facts), entries(other)
         if mine is None or its is None:
             return True
         return [epoch for epoch, _ in mine] == [epoch for epoch, _ in its] if is_vague else mine == its
@@ -148,9 +150,9 @@ def _epochs(replica: Replica, runs: Runs, *, is_vague: bool) -> Iterator[WorldDi
 
     apart = runs.apart(agree)
     if apart is not None:
-        (one, other), noise = apart
+        (item, other), noise = apart
         what = "leader epochs on disk"
-        yield WorldDifference(what=what, where=_text(replica), ours=text(one), theirs=text(other), noise=noise)
+        yield WorldDifference(what=what, where=_text(replica), ours=text(item), theirs=text(other), noise=noise)
 
 
 def _text(replica: Replica) -> str:

@@ -84,9 +84,9 @@ def _faults(rng: random.Random) -> tuple[list[Tree], int]:
 
 
 def _fault(rng: random.Random) -> dict[str, Any]:
-    one = rng.choice((*BROKERS, "leader(t-0)", "leader(t-0)"))
+    item = rng.choice((*BROKERS, "leader(t-0)", "leader(t-0)"))
     verb = rng.choice(("kill", "kill", "stop", "pause", "cut"))
     if verb != "cut":
-        return {verb: one}
-    other = rng.choice(("c1", "followers(t-0)", "brokers") if one.startswith("leader") else ("c1", "brokers"))
-    return {"cut": {"between": [one, other], "direction": rng.choice(("both", "both", "to", "from"))}}
+        return {verb: item}
+    other = rng.choice(("c1", "followers(t-0)", "brokers") if item.startswith("leader") else ("c1", "brokers"))
+    return {"cut": {"between": [item, other], "direction": rng.choice(("both", "both", "to", "from"))}}

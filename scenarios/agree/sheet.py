@@ -41,10 +41,12 @@ class SheetRow:
             "name": self.name,
             "verdict": self.verdict,
             "why_not": self.why_not,
-            "differences": [asdict(one) for one in found.differences] if found is not None else [],
+            "differences": [asdict(difference) for difference in found.differences] if found is not None else [],
             "largest_gap": None if gap is None else asdict(gap),
-            "gaps": [asdict(one) for one in found.gaps] if found is not None else [],
-            "repetitions": [{"ours": str(one.ours), "theirs": str(one.theirs)} for one in self.repetitions],
+            "gaps": [asdict(item) for item in found.gaps] if found is not None else [],
+            "repetitions": [
+                {"ours": str(repetition.ours), "theirs": str(repetition.theirs)} for repetition in self.repetitions
+            ],
         }
 
 

@@ -43,39 +43,39 @@ def standing_differences(runs: Runs) -> Iterator[WorldDifference]:
 
 
 def time_gaps(runs: Runs) -> Iterator[TimeGap]:
-    for one, other in runs:
-        for partition in sorted(one.standings.keys() & other.standings.keys()):
-            ours, theirs = one.standings[partition], other.standings[partition]
+    for item, other in runs:
+        for partition in sorted(item.standings.keys() & other.standings.keys()):
+            ours, theirs = item.standings[partition], other.standings[partition]
             for left, right in aligned(ours, theirs).pairs:
                 yield TimeGap(partition, ours[left].at_us, theirs[right].at_us - ours[left].at_us)
 
 
 def _of(partition: str, runs: Runs) -> Iterator[WorldDifference]:
-    def agree(one: RunFacts, other: RunFacts) -> bool:
-        alignment = _aligned(partition, one, other)
-        return alignment.parts_at is None or _ended(partition, one, other, alignment.parts_at, runs.slack_us)
+    def agree(run_facts: RunFacts, other: RunFacts) -> bool:
+        alignment = _aligned(partition, run_facts, other)
+        return alignment.parts_at is None or _ended(partition, run_facts, other, alignment.parts_at, runs.slack_us)
 
     apart = runs.apart(agree)
     if apart is not None:
-        (one, other), noise = apart
-        position = _aligned(partition, one, other).parts_at
+        (item, other), noise = apart
+        position = _aligned(partition, item, other).parts_at
         assert position is not None
-        yield _difference(partition, one, other, position, noise)
+        yield _difference(partition, item, other, position, noise)
         return
-    for one, other in runs:
-        alignment = _aligned(partition, one, other)
+    for item, other in runs:
+        alignment = _aligned(partition, item, other)
         if alignment.ties or alignment.parts_at is not None:
             position = alignment.ties[0] if alignment.ties else alignment.parts_at
             assert position is not None
-            yield _difference(partition, one, other, position, TIE if alignment.ties else RUN_ENDED)
+            yield _difference(partition, item, other, position, TIE if alignment.ties else RUN_ENDED)
             return
 
 
-def _aligned(partition: str, one: RunFacts, other: RunFacts) -> Alignment:
-    return aligned(one.standings.get(partition, ()), other.standings.get(partition, ()))
+def _aligned(partition: str, run_facts: RunFacts, other: RunFacts) -> Alignment:
+    return aligned(run_facts.standings.get(partition, ()), other.standings.get(partition, ()))
 
 
-def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, int], slack_us: int) -> bool:
+def _ended(partition: str, run_facts: RunFacts, other: RunFacts, parts_at: tuple[int, int], slack_us: int) -> bool:
     """Return True if one run only lacks states that the other reached at most `slack_us` before its end.
 
     Args:
@@ -83,7 +83,7 @@ def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, 
     """
     rests = [
         (run.standings.get(partition, [])[position:], run.end_us - slack_us)
-        for run, position in zip((one, other), parts_at, strict=True)
+        for run, position in zip((run_facts, other), parts_at, strict=True)
     ]
     return not all(rest for rest, _ in rests) and all(
         stood.at_us > late_us for rest, late_us in rests for stood in rest
@@ -91,9 +91,9 @@ def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, 
 
 
 def _difference(
-    partition: str, one: RunFacts, other: RunFacts, position: tuple[int, int], noise: str
+    partition: str, run_facts: RunFacts, other: RunFacts, position: tuple[int, int], noise: str
 ) -> WorldDifference:
-    ours, theirs = (_stood(run, partition, at) for run, at in zip((one, other), position, strict=True))
+    ours, theirs = (_stood(run, partition, at) for run, at in zip((run_facts, other), position, strict=True))
     return WorldDifference(
         what=WHAT,
         where=partition,
@@ -123,14 +123,14 @@ def standing_text(standing: PartitionStanding) -> str:
 # ------------------------------------------------------------------------------------------------------------ ties
 
 
-def aligned(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
+def aligned(item: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
     """Return the pairs of equal states of two sequences, the ties, and the place from which they differ."""
-    left, right = ([stood.standing for stood in side] for side in (one, other))
+    left, right = ([stood.standing for stood in side] for side in (item, other))
     return align(left, right, lambda mine, theirs: _end_of_tie(left, mine, right, theirs))
 
 
 def _end_of_tie(
-    one: Sequence[PartitionStanding], left: int, other: Sequence[PartitionStanding], right: int
+    item: Sequence[PartitionStanding], left: int, other: Sequence[PartitionStanding], right: int
 ) -> tuple[int, int] | None:
     """Return the indexes of the equal states that end the tie from `left` and `right` on; None if it is no tie."""
     if not left or not right:
@@ -138,9 +138,9 @@ def _end_of_tie(
     for steps in range(2 * TIE_LENGTH_MAX):
         for first in range(steps + 1):
             mine, theirs = left + first, right + steps - first
-            if mine >= len(one) or theirs >= len(other) or one[mine] != other[theirs]:
+            if mine >= len(item) or theirs >= len(other) or item[mine] != other[theirs]:
                 continue
-            lowest = [_lowest_isr(path) for path in (one[left - 1 : mine + 1], other[right - 1 : theirs + 1])]
+            lowest = [_lowest_isr(path) for path in (item[left - 1 : mine + 1], other[right - 1 : theirs + 1])]
             if lowest[0] == lowest[1] is not None:
                 return mine, theirs
     return None

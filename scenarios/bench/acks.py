@@ -216,7 +216,7 @@ def measure_acks(latency_us: int, progress: Callable[[float], None]) -> dict[str
         ValueError: the latency leaves no time for the threads.
     """
     sync = LINKEDIN.cases[2]
-    runs = [AcksRun(one, case, latency_us, END_TO_END_US) for one in BENCHMARKS for case in one.cases]
+    runs = [AcksRun(item, case, latency_us, END_TO_END_US) for item in BENCHMARKS for case in item.cases]
     runs += [AcksRun(LINKEDIN, case, latency_us, END_TO_END_US) for case in IN_FLIGHT]
     runs += [AcksRun(LINKEDIN, sync, latency_us, end_to_end_us) for end_to_end_us in END_TO_END_RANGE_US]
     threads_us = [thread_us(latency_us, end_to_end_us) for end_to_end_us in END_TO_END_RANGE_US]
@@ -232,7 +232,9 @@ def measure_acks(latency_us: int, progress: Callable[[float], None]) -> dict[str
     return {
         "latency_us": latency_us,
         "thread_us": thread_us(latency_us, END_TO_END_US),
-        "benchmarks": [_benchmark(one, {case.name: rate_of(one, case) for case in one.cases}) for one in BENCHMARKS],
+        "benchmarks": [
+            _benchmark(item, {case.name: rate_of(item, case) for case in item.cases}) for item in BENCHMARKS
+        ],
         "range": {
             "thread_us": threads_us,
             "sync / async": sorted(round(rate_of(LINKEDIN, sync, at) / async_rate, 3) for at in END_TO_END_RANGE_US),

@@ -123,9 +123,9 @@ def _row(way: _Way, total: int) -> dict[str, Any]:
 
     return {
         "name": way.name,
-        "mb_per_s": round(total / median(lambda one: one.seconds) / 1e6),
-        "cpu_s_per_gib": round(median(lambda one: one.cpu_s) / total * (1 << 30), 3),
-        "context_switches_per_gib": round(median(lambda one: one.switches) / total * (1 << 30)),
+        "mb_per_s": round(total / median(lambda item: item.seconds) / 1e6),
+        "cpu_s_per_gib": round(median(lambda item: item.cpu_s) / total * (1 << 30), 3),
+        "context_switches_per_gib": round(median(lambda item: item.switches) / total * (1 << 30)),
         "sendfile_calls": way.rounds[0].sendfile_calls,
         "sent_through_python": way.rounds[0].sent_through_python,
     }
@@ -157,7 +157,7 @@ def _measure(way: _Way, log: Log, total: int, directory: Path) -> _Round:
 
 def _usage() -> tuple[float, int]:
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in both), sum(one.ru_nvcsw + one.ru_nivcsw for one in both)
+    return sum(item.ru_utime + item.ru_stime for item in both), sum(item.ru_nvcsw + item.ru_nivcsw for item in both)
 
 
 # ------------------------------------------------------------------------------------------------------------- senders

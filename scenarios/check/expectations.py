@@ -73,7 +73,7 @@ class Expectations(Listener):
 
     def forget(self, is_gone: IsGone) -> None:
         """Drop the state of gone topics (see Forgetful), except those whose unavailability is expected."""
-        expected = {one.partition.topic for one in self.expect.unavailable}
+        expected = {item.partition.topic for item in self.expect.unavailable}
         self._service.forget(lambda topic: topic not in expected and is_gone(topic))
 
     def results(self, verdict: Verdict, end_us: int) -> list[Expectation]:

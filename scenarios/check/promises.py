@@ -312,7 +312,7 @@ def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[G
     return tuple(
         gap
         for gap in GAPS
-        if invariant in gap.invariants and gap.concerns(rules) and all(one in happened for one in gap.after)
+        if invariant in gap.invariants and gap.concerns(rules) and all(item in happened for item in gap.after)
     )
 
 

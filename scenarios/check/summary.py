@@ -140,8 +140,12 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
 
 def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
     """Return the clients' settings of transactions, empty if no producer uses transactions."""
-    ids = {one.name: config.transactional_id for one in scenario.producers if (config := one.producer_config())}
-    levels = {one.name: one.consumer_config().isolation_level for one in scenario.consumers}
+    ids = {
+        producer.name: config.transactional_id
+        for producer in scenario.producers
+        if (config := producer.producer_config())
+    }
+    levels = {consumer.name: consumer.consumer_config().isolation_level for consumer in scenario.consumers}
     if not any(ids.values()):
         return {}
     return {

@@ -361,16 +361,16 @@ def _find_diverged(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     for partition in sorted(ledger.final):
         running = [replica for replica in ledger.final[partition].values() if replica.found and replica.running]
         running.sort(key=lambda replica: replica.node)
-        for index, one in enumerate(running):
+        for index, item in enumerate(running):
             for other in running[index + 1 :]:
-                pairs = differences(one, other)
+                pairs = differences(item, other)
                 if not pairs:
                     continue
                 offsets = tuple(mine.offset for mine, _ in pairs)
                 mine, theirs = pairs[0]
                 sentence = (
-                    f"{one.node} and {other.node} hold different records below both high watermarks: "
-                    f"at offset {mine.offset} {one.node} has {mine.record}, {other.node} has {theirs.record}"
+                    f"{item.node} and {other.node} hold different records below both high watermarks: "
+                    f"at offset {mine.offset} {item.node} has {mine.record}, {other.node} has {theirs.record}"
                 )
                 found.append(
                     Anomaly(
@@ -379,16 +379,16 @@ def _find_diverged(ledger: RecordLedger, records: Records) -> list[Anomaly]:
                         sentence=sentence,
                         records=tuple(dict.fromkeys(entry.record for pair in pairs for entry in pair)),
                         offsets=offsets,
-                        replicas=(one.node, other.node),
+                        replicas=(item.node, other.node),
                         seqs=tuple(dict.fromkeys(entry.seq for pair in pairs for entry in pair)),
                     )
                 )
     return found
 
 
-def differences(one: FinalReplica, other: FinalReplica) -> list[tuple[LogEntry, LogEntry]]:
+def differences(final_replica: FinalReplica, other: FinalReplica) -> list[tuple[LogEntry, LogEntry]]:
     """Return pairs of entries that differ in record or batch at the same offset, below both high watermarks."""
-    return one.entries.differences(other.entries, min(one.high_watermark, other.high_watermark))
+    return final_replica.entries.differences(other.entries, min(final_replica.high_watermark, other.high_watermark))
 
 
 def _find_offset_regressions(ledger: RecordLedger, records: Records) -> list[Anomaly]:

@@ -156,7 +156,7 @@ def _list_row(file: Outline, style: Style, title_width: int) -> tuple[str, str, 
 def _worst(outcomes: Sequence[str]) -> list[str]:
     """Return the distinct outcomes, except those that another contains, as `lost, dirty-read` contains `lost`."""
     words = {outcome: {*outcome.split(", ")} for outcome in outcomes}
-    return [one for one in words if not any(words[one] < other for other in words.values())]
+    return [word for word in words if not any(words[word] < other for other in words.values())]
 
 
 def _list_document(found: Sequence[catalogue.Section], words: Sequence[str]) -> dict[str, Any]:

@@ -227,8 +227,8 @@ def summary_in_json(summary: Mapping[str, Any], *, names_records: bool) -> Mappi
         return summary
     records = {kind: found if kind == "sent" else _in_ranges(found) for kind, found in summary["records"].items()}
     anomalies = [
-        {**one, "records": _in_ranges(one["records"]), "offsets": _in_ranges(list(map(str, one["offsets"])))}
-        for one in summary["anomalies"]
+        {**item, "records": _in_ranges(item["records"]), "offsets": _in_ranges(list(map(str, item["offsets"])))}
+        for item in summary["anomalies"]
     ]
     logs = {partition: _in_ranges(names) for partition, names in summary["logs"].items()}
     return {**summary, "records": records, "anomalies": anomalies, "logs": logs}
@@ -321,13 +321,15 @@ def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | Non
     from scenarios.language.parse.loading import load_file
 
     played = {variant or "base" for variant in variants}
-    found = [one for one in file.warnings if one.code in MISTAKES and not played.isdisjoint(one.variants)]
+    found = [
+        warning for warning in file.warnings if warning.code in MISTAKES and not played.isdisjoint(warning.variants)
+    ]
     path = find_scenario(name)
     if found and path.resolve().parent == LIBRARY.resolve():
-        as_written = [(one.code, one.title) for one in load_file(path).warnings]
-        found = [one for one in found if (one.code, one.title) not in as_written]
-    for one in found[:WARNINGS_SHOWN_MAX]:
-        click.echo(render_briefly(one), err=True)
+        as_written = [(warning.code, warning.title) for warning in load_file(path).warnings]
+        found = [item for item in found if (item.code, item.title) not in as_written]
+    for item in found[:WARNINGS_SHOWN_MAX]:
+        click.echo(render_briefly(item), err=True)
     if len(found) > WARNINGS_SHOWN_MAX:
         more = count_of(len(found) - WARNINGS_SHOWN_MAX, "more warning")
         click.echo(f"... and {more}; to see them: highwater check {shlex.quote(name)}", err=True)

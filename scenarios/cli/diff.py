@@ -36,7 +36,7 @@ Figures = Mapping[str, Pair]
 @click.argument("other", shell_complete=run_names)
 @format_option
 @plain_option
-def diff(one: str, other: str, format_: str, plain: bool) -> int:
+def diff(item: str, other: str, format_: str, plain: bool) -> int:
     """Show which settings differ between the runs ONE and OTHER, and which results.
 
     Records, leaders, ISRs, final logs and expectations come first, then times. For two simulated runs, the first
@@ -47,7 +47,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     from scenarios.run.runs import find_run
 
     with usable_runs():
-        folders = [find_run(one), find_run(other)]
+        folders = [find_run(item), find_run(other)]
     (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
     style = style_for_stdout(plain)
     try:
@@ -88,11 +88,11 @@ def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agr
     return compare([ours], [theirs], slack_us=SLACK_US)
 
 
-def _settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Pair]:
+def _settings_that_differ(item: Mapping[str, Any], other: Mapping[str, Any]) -> list[Pair]:
     """Return the settings that differ as pairs of lines, one line for each run, empty if that run lacks the setting."""
     from scenarios.observe.wording import settings_of
 
-    left, right = ([*settings_of(summary), *_rules(summary)] for summary in (one, other))
+    left, right = ([*settings_of(summary), *_rules(summary)] for summary in (item, other))
     only_left = [line for line in left if line not in right]
     only_right = [line for line in right if line not in left]
     width = max(len(only_left), len(only_right))
@@ -112,29 +112,29 @@ def _rules(summary: Mapping[str, Any]) -> list[str]:
     return [*rules, world]
 
 
-def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
+def _figures(item: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
     """Return the rows of `highwater compare`, and the number of expectations that hold, where the two runs differ."""
     from scenarios.cli.screens import compared
 
-    left, right = ({**compared(run, style), **_expected(run)} for run in (one, other))
+    left, right = ({**compared(run, style), **_expected(run)} for run in (item, other))
     none = style.sign("none")
     pairs = {name: (left.get(name, none), right.get(name, none)) for name in (*left, *right)}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
-    judged = sum(one.get("judged", True) for one in summary["expectations"])
+    judged = sum(item.get("judged", True) for item in summary["expectations"])
     return {"expectations that hold": f"{judged - len(_failed(summary))} of {judged}"}
 
 
 def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the expectations that the run did not meet, each with the reason."""
-    judged = (one for one in summary["expectations"] if one.get("judged", True))
-    return {one["what"]: one["why"] for one in judged if not one["held"]}
+    judged = (item for item in summary["expectations"] if item.get("judged", True))
+    return {item["what"]: item["why"] for item in judged if not item["held"]}
 
 
-def _failed_in_one(one: Mapping[str, Any], other: Mapping[str, Any]) -> Figures:
-    left, right = _failed(one), _failed(other)
+def _failed_in_one(item: Mapping[str, Any], other: Mapping[str, Any]) -> Figures:
+    left, right = _failed(item), _failed(other)
     alone = [what for what in (*left, *right) if (what in left) != (what in right)]
     return {what: (_does_not_hold(left, what), _does_not_hold(right, what)) for what in alone}
 
@@ -157,9 +157,9 @@ def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, failed: Fig
     _echo_table(names, ends, style)
     if ends and (outcome.differences or failed):
         click.echo()
-    for one in outcome.differences[:DIFFERENCES_SHOWN]:
-        click.echo("\n".join(folded(one.title, WIDTH, "  ", "    ")))
-        _echo_pair(names, (one.ours, one.theirs), "    ")
+    for difference in outcome.differences[:DIFFERENCES_SHOWN]:
+        click.echo("\n".join(folded(difference.title, WIDTH, "  ", "    ")))
+        _echo_pair(names, (difference.ours, difference.theirs), "    ")
     if (left := len(outcome.differences) - DIFFERENCES_SHOWN) > 0:
         click.echo(f"  and {count_of(left, 'more difference')}; --format json lists all")
     for what, pair in failed.items():
@@ -230,6 +230,6 @@ def _document(
         "verdicts": [summary["verdict"] for summary in summaries],
         "not_as_expected": [_failed(summary) for summary in summaries],
         "figures": {name: pair for name, pair in figures.items() if pair[0] != pair[1]},
-        "differences": [asdict(one) for one in outcome.differences],
+        "differences": [asdict(difference) for difference in outcome.differences],
         "largest_gap": None if gap is None else asdict(gap),
     }

@@ -138,7 +138,7 @@ def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     if outside:
         more = f" and {len(outside) - SHOWN_CLIENTS_MAX} more" if len(outside) > SHOWN_CLIENTS_MAX else ""
         lines.append(f"  outside clients: {', '.join(outside[-SHOWN_CLIENTS_MAX:])}{more}")
-    shown = [one for one in state["partitions"] if not one["partition"].startswith("__")]
+    shown = [item for item in state["partitions"] if not item["partition"].startswith("__")]
     hidden = len(state["partitions"]) - len(shown)
     if shown:
         lines += ["", *_partition_lines(shown, style)]
@@ -175,12 +175,13 @@ def _node_state(node: dict[str, Any], style: Style) -> str:
 def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:
     """Return a table of the partitions: leader, ISR, and high watermark and log end offset of every replica."""
     rows = [("PARTITION", "LEADER", "ISR", "REPLICAS, HW/LEO")]
-    for one in partitions:
-        leader = f"{one['leader'] or 'none'} e{one['leader_epoch']}"
+    for partition in partitions:
+        leader = f"{partition['leader'] or 'none'} e{partition['leader_epoch']}"
         replicas = "  ".join(
-            f"{replica['node']} {replica['high_watermark']}/{replica['log_end_offset']}" for replica in one["replicas"]
+            f"{replica['node']} {replica['high_watermark']}/{replica['log_end_offset']}"
+            for replica in partition["replicas"]
         )
-        short = len(one["isr"]) < one["min_isr"]
-        isr = style.paint(",".join(one["isr"]), "red" if short else "bold")
-        rows.append((one["partition"], leader, isr, replicas))
+        short = len(partition["isr"]) < partition["min_isr"]
+        isr = style.paint(",".join(partition["isr"]), "red" if short else "bold")
+        rows.append((partition["partition"], leader, isr, replicas))
     return table_lines(rows)

@@ -60,12 +60,12 @@ def list_exercises(format_: str, plain: bool) -> int:
 
     found = exercises().values()
     if format_ == "json":
-        print_json([{"exercise": one.name, "title": one.title, "minutes": one.minutes} for one in found])
+        print_json([{"exercise": item.name, "title": item.title, "minutes": item.minutes} for item in found])
         return ExitCode.HELD
     style = style_for_stdout(plain)
     click.echo(f"\n  {'NAME':<12}  {'MINUTES':>7}  EXERCISE")
-    for one in found:
-        click.echo(f"  {style.bold(f'{one.name:<12}')}  {one.minutes:>7}  {one.title}")
+    for item in found:
+        click.echo(f"  {style.bold(f'{item.name:<12}')}  {item.minutes:>7}  {item.title}")
     click.echo('\n  Begin with:  highwater lab start predict --student "YOUR NAME"')
     return ExitCode.HELD
 

@@ -201,10 +201,10 @@ def compare(
     warn_of_mistakes(scenario, file, names)
     for world in worlds:
         world.must_play(chosen)
-    plays = [(one, world) for one in chosen for world in worlds]
+    plays = [(item, world) for item in chosen for world in worlds]
     if opens and page is None:
         page = RUNS_DIR / f"compare-{file.scenario.id}.html"
-    results = _compare_on_page(plays, page) if page is not None else [world.play(one, None) for one, world in plays]
+    results = _compare_on_page(plays, page) if page is not None else [world.play(item, None) for item, world in plays]
     if format_ == "json":
         runs = [summary_in_json(result.summary, names_records=names_records) for result in results]
         print_json({"scenario": file.scenario.id, "runs": runs})
@@ -232,6 +232,6 @@ def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) 
         )
     must_hold_files(page.parent, "--page")
     with tempfile.TemporaryDirectory() as kept:
-        results = [world.play(one, Path(kept), keep_logs=False) for one, world in plays]
+        results = [world.play(item, Path(kept), keep_logs=False) for item, world in plays]
         write_page([Path(result.summary["run_dir"]) for result in results], page)
     return results

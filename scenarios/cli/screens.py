@@ -103,10 +103,10 @@ def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]
 def _longest_unread(summary: Summary) -> list[str]:
     """Return lines about the partitions that were without a reader for the longest times, over all consumer groups."""
     waits = [
-        (one["longest_us"], one["unread_us"], group, name)
+        (item["longest_us"], item["unread_us"], group, name)
         for group, partitions in summary.get("without_reader", {}).items()
-        for name, one in partitions.items()
-        if one["unread_us"]
+        for name, item in partitions.items()
+        if item["unread_us"]
     ]
     waits.sort(key=lambda wait: (-wait[0], *wait[2:]))
     lines = [
@@ -286,9 +286,9 @@ def _unread(summary: Summary) -> list[str]:
     for group, partitions in summary.get("without_reader", {}).items():
         longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])
         rows.append((f"Time without a reader in {group}", "longest", "total", "observed", "moves"))
-        for name, one in longest[:UNREAD_MAX]:
-            times = (duration(one[what]) for what in ("longest_us", "unread_us", "observed_us"))
-            rows.append((name, *times, str(one["moved"])))
+        for name, other in longest[:UNREAD_MAX]:
+            times = (duration(other[what]) for what in ("longest_us", "unread_us", "observed_us"))
+            rows.append((name, *times, str(other["moved"])))
         if len(longest) > UNREAD_MAX:
             rows.append(f"  {_for_less_long(len(longest) - UNREAD_MAX)}")
     return table_lines(rows, right=(1, 2, 3, 4), widest=LABEL_WIDTH_MAX)
@@ -299,11 +299,11 @@ def _share_groups(summary: Summary) -> list[str]:
     rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("share_groups", {}).items():
         rows.append((f"Share group {group}", "delivered", "again", "accepted", "rejected", "given up", "in flight"))
-        for name, one in list(partitions.items())[:UNREAD_MAX]:
-            counts = (one["delivered"], one["again"], one["accepted"], one["rejected"], len(one["given_up"]))
-            rows.append((name, *map(str, counts), str(one["in_flight"])))
-        for name, one in partitions.items():
-            if offsets := one["given_up"]:
+        for name, item in list(partitions.items())[:UNREAD_MAX]:
+            counts = (item["delivered"], item["again"], item["accepted"], item["rejected"], len(item["given_up"]))
+            rows.append((name, *map(str, counts), str(item["in_flight"])))
+        for name, item in partitions.items():
+            if offsets := item["given_up"]:
                 more = f" and {len(offsets) - UNREAD_MAX} more" if len(offsets) > UNREAD_MAX else ""
                 which = ", ".join(map(str, offsets[:UNREAD_MAX]))
                 offsets_word = "offset" if len(offsets) == 1 else "offsets"
@@ -392,7 +392,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
     lines = []
     records = summary["records"]
     culprit = next((records[kind][0] for kind in ("lost", "unseen", "duplicated", "dirty") if records[kind]), None)
-    broken = [one["sentence"].partition(":")[0] for one in summary["anomalies"] if one["kind"] == "invariant"]
+    broken = [item["sentence"].partition(":")[0] for item in summary["anomalies"] if item["kind"] == "invariant"]
     if culprit is None and broken:
         culprit = f'"{broken[0]}"' if " " in broken[0] else broken[0]
     if summary["run_dir"]:
@@ -499,7 +499,7 @@ def figures_of(summary: Summary) -> dict[str, Figure]:
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(acked_of(records["lost"], records))
     readable, what = _readable(summary)
-    unread = [one for found in summary.get("without_reader", {}).values() for one in found.values()]
+    unread = [item for found in summary.get("without_reader", {}).values() for item in found.values()]
     return {
         "sent": records["sent"],
         "acked": "not asked" if handed_over else len(records["acked"]),
@@ -519,12 +519,12 @@ def figures_of(summary: Summary) -> dict[str, Figure]:
 
 
 def _figures_of_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, Figure]:
-    long = [one for one in unread if one["longest_us"] >= PATIENCE_US]
+    long = [item for item in unread if item["longest_us"] >= PATIENCE_US]
     return {
         _LONG_UNREAD: f"{len(long)} of {count_of(len(unread), 'partition')}",
-        "unread at a stretch, worst": max(one["longest_us"] for one in unread),
-        "unread, mean": sum(one["unread_us"] for one in unread) // len(unread),
-        "partitions moved": sum(one["moved"] for one in unread),
+        "unread at a stretch, worst": max(item["longest_us"] for item in unread),
+        "unread, mean": sum(item["unread_us"] for item in unread) // len(unread),
+        "partitions moved": sum(item["moved"] for item in unread),
     }
 
 

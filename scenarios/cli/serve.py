@@ -199,8 +199,8 @@ def serve(
         raise click.UsageError(str(refused)) from None
     _warn_of_openness(
         host,
-        has_users=security.is_on and all(one.has_sasl for one in security.listeners),
-        has_tls=security.tls is not None and all(one.has_tls for one in security.listeners),
+        has_users=security.is_on and all(listener.has_sasl for listener in security.listeners),
+        has_tls=security.tls is not None and all(listener.has_tls for listener in security.listeners),
     )
     style = Style.of(sys.stderr, os.environ, plain=plain)
     voice = Voice(click.echo, _say_if_heard, lambda line: click.echo(_event(line, style), err=True))

@@ -321,18 +321,18 @@ def _verify(scenario: str, variant: str, after_run: Callable[[str], None]) -> di
         return _compare(variant, *runs)
 
 
-def _compare(variant: str, one: Path, other: Path) -> dict[str, Any]:
+def _compare(variant: str, item: Path, other: Path) -> dict[str, Any]:
     from scenarios.observe.trace_writer import trace_sha256
 
-    names = sorted(str(path.relative_to(one)) for path in one.rglob("*") if path.is_file())
+    names = sorted(str(path.relative_to(item)) for path in item.rglob("*") if path.is_file())
     others = sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file())
-    different = [name for name in names if name in others and not filecmp.cmp(one / name, other / name, shallow=False)]
+    different = [name for name in names if name in others and not filecmp.cmp(item / name, other / name, shallow=False)]
     different += sorted(set(names) ^ set(others))
     return {
         "variant": variant,
         "identical": not different,
         "files": len(names),
-        "bytes": sum((one / name).stat().st_size for name in names),
+        "bytes": sum((item / name).stat().st_size for name in names),
         "different": different,
-        "trace_sha256": trace_sha256(one),
+        "trace_sha256": trace_sha256(item),
     }

@@ -77,7 +77,9 @@ def additions(suspects: Sequence[Suspects]) -> list[SettingsChange]:
     """Return the changes to run: each missing rule alone, and all missing rules of each invariant together."""
     alone = {gap.remedy: None for suspect in suspects for gap in suspect.gaps}
     together = {remedies(suspect.gaps): None for suspect in suspects}
-    return [SettingsChange(", ".join(added), added) for added in dict.fromkeys([*((one,) for one in alone), *together])]
+    return [
+        SettingsChange(", ".join(added), added) for added in dict.fromkeys([*((item,) for item in alone), *together])
+    ]
 
 
 def remedies(missing: Iterable[Gap]) -> tuple[str, ...]:
@@ -162,7 +164,9 @@ class Findings:
         return blame_text(self.blames, self.runs) if self.blames else ""
 
     def as_json(self) -> list[dict[str, Any]]:
-        unknown = [{"invariant": one.invariant, "suspects": list(remedies(one.gaps))} for one in self.suspects]
+        unknown = [
+            {"invariant": suspect.invariant, "suspects": list(remedies(suspect.gaps))} for suspect in self.suspects
+        ]
         return [*(blame.as_json() for blame in self.blames), *unknown]
 
 

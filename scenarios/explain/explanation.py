@@ -71,11 +71,12 @@ class Explanation:
             "seed": self.seed,
             "fate": self.fate,
             "moments": [
-                {"at_us": one.at_us, "seq": one.seq, "sentence": one.sentence, "decisive": one.decisive}
-                for one in self.moments
+                {"at_us": moment.at_us, "seq": moment.seq, "sentence": moment.sentence, "decisive": moment.decisive}
+                for moment in self.moments
             ],
             "holdings": [
-                {"at_us": one.at_us, "brokers": dict(one.brokers), "producer": one.producer} for one in self.holdings
+                {"at_us": holding.at_us, "brokers": dict(holding.brokers), "producer": holding.producer}
+                for holding in self.holdings
             ],
             "ending": self.ending,
             "would_have_saved": list(self.remedies.would),

@@ -41,7 +41,7 @@ def keep_outcomes(run_dir: Path, trace_sha256: str, outcomes: Mapping[str, Seque
         kept.pop(record, None)
         kept[record] = tuple(KeptOutcome(fate.change.what, fate.saved, fate.sentence) for fate in fates)
     newest = list(kept.items())[-RECORDS_MAX:]
-    records = {record: [[one.change, one.saved, one.sentence] for one in found] for record, found in newest}
+    records = {record: [[item.change, item.saved, item.sentence] for item in found] for record, found in newest}
     text = json.dumps({"trace_sha256": trace_sha256, "records": records}, indent=1)
     write_whole(run_dir / KEPT_NAME, text + "\n")
 

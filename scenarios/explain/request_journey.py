@@ -131,10 +131,12 @@ class RequestJourneys:
         batches: list[TraceRow] = []
         for appended in self._appended(row):
             key = (request.peer, appended.topic, appended.partition, appended.crc)
-            sent = [one for one in self._sent.get(key, ()) if one.seq < row.seq]
+            sent = [item for item in self._sent.get(key, ()) if item.seq < row.seq]
             batches += sent[-1:]
         batches = batches or [self._by_seq[seq] for seq in row.causes]
-        return tuple(name for one in batches if isinstance(one.event, trace.BatchSent) for name in one.event.records)
+        return tuple(
+            name for batch in batches if isinstance(batch.event, trace.BatchSent) for name in batch.event.records
+        )
 
     def find(self, wanted: str) -> list[TraceRow]:
         """Return the trace rows of the requests that a name refers to.
@@ -209,10 +211,10 @@ class RequestJourneys:
         client, wanted = request_of(row).peer, set(records)
         last: tuple[int, int, int] | None = None
         for (sender, *_), rows in self._sent.items():
-            for one in rows if sender == client else ():
-                sent = one.event
-                if isinstance(sent, trace.BatchSent) and one.seq < row.seq and wanted.issuperset(sent.records):
-                    last = max(last or (-1, 0, 0), (one.seq, one.at_us, sent.attempt))
+            for item in rows if sender == client else ():
+                sent = item.event
+                if isinstance(sent, trace.BatchSent) and item.seq < row.seq and wanted.issuperset(sent.records):
+                    last = max(last or (-1, 0, 0), (item.seq, item.at_us, sent.attempt))
         if last is not None and last[2] == 1:
             for stop in self._pipeline.before(client, records, last[1]):
                 yield Stage(*stop)
@@ -224,15 +226,15 @@ class RequestJourneys:
         for cause in row.causes if request.api == "Produce" else ():
             seq: int | None = cause
             while seq is not None:
-                one = self._by_seq[seq]
-                is_own = getattr(one.event, "node", None) == request.node
-                if not is_own or one.at_us < request.received_us:
+                item = self._by_seq[seq]
+                is_own = getattr(item.event, "node", None) == request.node
+                if not is_own or item.at_us < request.received_us:
                     break
-                if isinstance(one.event, trace.BatchAppended) and one.event.role == "leader":
-                    found[seq] = one.event
+                if isinstance(item.event, trace.BatchAppended) and item.event.role == "leader":
+                    found[seq] = item.event
                 elif found:
                     break
-                seq = one.causes[0] if one.causes else None
+                seq = item.causes[0] if item.causes else None
         return [found[seq] for seq in sorted(found)]
 
     def _purgatory(self, row: TraceRow, appended: Sequence[trace.BatchAppended], since_us: int) -> Stage:
@@ -243,29 +245,29 @@ class RequestJourneys:
         if request.api == "Fetch":
             happened = tuple(self._woken(row, since_us + waited_us))
             return Stage(since_us, "purgatory", waited_us, "waits for fetch.min.bytes", happened)
-        wanted = listed([f"{one.topic}-{one.partition} has passed {one.last_offset}" for one in appended])
-        events = sorted({event for one in appended for event in self._replicated(row, one)})
+        wanted = listed([f"{item.topic}-{item.partition} has passed {item.last_offset}" for item in appended])
+        events = sorted({event for item in appended for event in self._replicated(row, item)})
         happened = tuple((at_us, text) for _, at_us, text in events)
         return Stage(since_us, "purgatory", waited_us, f"waits until the high watermark of {wanted}", happened)
 
     def _woken(self, row: TraceRow, at_us: int) -> Iterator[tuple[int, str]]:
         """Yield (time, sentence) of the events that completed a waiting Fetch request at `at_us`."""
         node = request_of(row).node
-        for one in self._rows:
-            event = one.event
-            if one.at_us != at_us or one.seq >= row.seq or getattr(event, "node", None) != node:
+        for item in self._rows:
+            event = item.event
+            if item.at_us != at_us or item.seq >= row.seq or getattr(event, "node", None) != node:
                 continue
             if isinstance(event, trace.BatchAppended | trace.HighWatermarkAdvanced):
-                yield one.at_us, event.sentence()
+                yield item.at_us, event.sentence()
 
     def _replicated(self, row: TraceRow, batch: trace.BatchAppended) -> Iterator[tuple[int, int, str]]:
         """Yield (seq, time, sentence) of the events in which a batch is replicated and the high watermark passes it."""
         begun = False
         level: dict[str, None] = {}
-        for one in self._rows:
-            event = one.event
+        for item in self._rows:
+            event = item.event
             begun = begun or event is batch
-            if one.seq >= row.seq:
+            if item.seq >= row.seq:
                 return
             if not begun or (getattr(event, "topic", ""), getattr(event, "partition", 0)) != (
                 batch.topic,
@@ -274,18 +276,18 @@ class RequestJourneys:
                 continue
             match event:
                 case trace.RecordsSent() if event.node == batch.node and event.fetch_offset <= batch.last_offset:
-                    yield one.seq, one.at_us, f"{event.sentence()}{self._calls(one, event)}"
+                    yield item.seq, item.at_us, f"{event.sentence()}{self._calls(item, event)}"
                 case trace.BatchAppended() if event.crc == batch.crc and event.node != batch.node:
-                    yield one.seq, one.at_us, event.sentence()
+                    yield item.seq, item.at_us, event.sentence()
                 case trace.FollowerFetched() if (
                     event.node == batch.node and event.fetch_offset > batch.last_offset and event.peer not in level
                 ):
                     level[event.peer] = None
-                    yield one.seq, one.at_us, event.sentence()
+                    yield item.seq, item.at_us, event.sentence()
                 case trace.HighWatermarkAdvanced() if (
                     event.node == batch.node and event.previous_high_watermark <= batch.last_offset
                 ):
-                    yield one.seq, one.at_us, event.sentence()
+                    yield item.seq, item.at_us, event.sentence()
                     if event.high_watermark > batch.last_offset:
                         return
 
@@ -302,9 +304,9 @@ class RequestJourneys:
         request = request_of(row)
         told: list[str] = []
         at_us: int | None = None
-        for one in self._rows:
-            event = one.event
-            if one.seq <= row.seq or (at_us is not None and one.at_us != at_us):
+        for item in self._rows:
+            event = item.event
+            if item.seq <= row.seq or (at_us is not None and item.at_us != at_us):
                 continue
             if (getattr(event, "client", None), getattr(event, "peer", None)) != (request.peer, request.node):
                 continue
@@ -319,7 +321,7 @@ class RequestJourneys:
                     told.append(f"{event.error} at {event.offset}")
                 case _:
                     continue
-            at_us = one.at_us
+            at_us = item.at_us
         if at_us is not None:
             more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
             is_produce = request.api == "Produce"

@@ -124,7 +124,7 @@ def _promises(scenario: Scenario, producer: str, topic: TopicSpec) -> Iterator[S
 def _elr_at_work(scenario: Scenario, producer: str, rules: Sequence[SettingsChange]) -> Iterator[SettingsChange]:
     """Yield ELR together with min.insync.replicas=2, because ELR has no effect with min.insync.replicas=1."""
     topic = scenario.topics[scenario.workloads[producer].topic]
-    two = [one for one in _promises(scenario, producer, topic) if "min.insync.replicas=2" in one.what][-1:]
+    two = [promise for promise in _promises(scenario, producer, topic) if "min.insync.replicas=2" in promise.what][-1:]
     for rule in rules:
         if two and rule.settings == ("protocol.elr=true",):
             yield SettingsChange(f"{rule.what}, {two[0].what}", (*rule.settings, *two[0].settings))

@@ -210,8 +210,8 @@ class SheetExercise(Exercise):
         except ScenarioInvalid:
             return False
         value = self.given(student).topics
-        return {name: one.assignment for name, one in theirs.items()} != {
-            name: one.assignment for name, one in value.items()
+        return {name: item.assignment for name, item in theirs.items()} != {
+            name: item.assignment for name, item in value.items()
         }
 
     @abstractmethod
@@ -230,7 +230,7 @@ def changed_paths(event: Scenario, scenario: Scenario) -> list[str]:
 
     Keys that a student may always change, such as `title`, are left out.
     """
-    before, after = (dict(_leaves(as_tree(one), "")) for one in (event, scenario))
+    before, after = (dict(_leaves(as_tree(item), "")) for item in (event, scenario))
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     return [path for path in paths if path.split(".")[0] not in _FREE]
 
@@ -288,13 +288,13 @@ def exercises() -> dict[str, Exercise]:
     room = files("scenarios.lab.exercises")
     modules = sorted(path.name.removesuffix(".py") for path in room.iterdir() if path.name.endswith(".py"))
     made = [_exercise_of(name) for name in modules if name != "__init__"]
-    return {one.name: one for one in sorted(made, key=lambda one: one.place)}
+    return {item.name: item for item in sorted(made, key=lambda item: item.place)}
 
 
 def _exercise_of(name: str) -> Exercise:
     module = import_module(f"scenarios.lab.exercises.{name}")
-    classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
-    (found,) = (one for one in classes if issubclass(one, Exercise))
+    classes = [var for var in vars(module).values() if inspect.isclass(var) and var.__module__ == module.__name__]
+    (found,) = (class_ for class_ in classes if issubclass(class_, Exercise))
     made: Exercise = found()
     return made
 

@@ -66,14 +66,16 @@ class Mark:
 
     @property
     def is_readable(self) -> bool:
-        return not self.trouble and not any(one.name == UNREADABLE and not one.holds for one in self.judgement.criteria)
+        return not self.trouble and not any(
+            item.name == UNREADABLE and not item.holds for item in self.judgement.criteria
+        )
 
     @property
     def why_not(self) -> str:
         """The reason why the file is not a complete answer."""
         if self.is_readable:
             return ", ".join(self.lacks)
-        why = self.trouble or "; ".join(printable(one.title) for one in self.judgement.diagnostics[:1])
+        why = self.trouble or "; ".join(printable(diagnostic.title) for diagnostic in self.judgement.diagnostics[:1])
         return why if not self.exercise else f"{self.file} cannot be read ({why})"
 
     @property
@@ -172,7 +174,7 @@ def mark_file(job: tuple[str, str]) -> Mark:
         headed = _headed_exercises(read_hand_in(path).text)
     except ScenarioInvalid as invalid:
         judgement = next(iter(found.values())).unreadable(invalid)
-        why = "; ".join(printable(one.title).replace(str(path), file) for one in judgement.diagnostics)
+        why = "; ".join(printable(diagnostic.title).replace(str(path), file) for diagnostic in judgement.diagnostics)
         return Mark(file, name, "", "", judgement, why)
     name = headed[0] if headed else name
     if not name:
@@ -184,7 +186,7 @@ def _headed_exercises(text: str) -> list[str]:
     """Return the names of the exercises in headings at the top of a file, such as `# Lab 2: ...`."""
     head = text.splitlines()[:_HEAD_LINES]
     numbers = [int(heading[1]) for line in head if (heading := _HEADING.match(line))]
-    return [one.name for one in exercises().values() if one.place in numbers]
+    return [exercise.name for exercise in exercises().values() if exercise.place in numbers]
 
 
 def _named_exercise(stem: str, names: dict[str, Exercise]) -> str:
@@ -320,7 +322,7 @@ def _note_copies(rows: Sequence[MarksRow]) -> None:
         for mark in sorted(row.all_marks, key=lambda mark: mark.file):
             copies = [file for file in same.get(mark.digest, ()) if file != mark.file]
             row.same += [f"{mark.file} is identical to {listed(copies)}"] if copies else []
-            others = [one.file for one in alike.get(mark.steps, ()) if one.digest != mark.digest]
+            others = [item.file for item in alike.get(mark.steps, ()) if item.digest != mark.digest]
             row.similar += [f"{mark.file} has the same steps as {listed(others)}"] if others else []
 
 

@@ -139,7 +139,7 @@ class Problems:
             spot = (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
             return (diagnostic.severity != "error", *spot)
 
-        return tuple(sorted((one for one in self.found if not one.follows), key=key))
+        return tuple(sorted((item for item in self.found if not item.follows), key=key))
 
 
 class TooManyProblems(Exception):
@@ -176,14 +176,14 @@ def other_spelling(word: str, known: Sequence[str], synonyms: Mapping[str, str])
     """Return the candidate for which the word is a synonym, or another spelling such as `groupId` for `group.id`."""
     meant = synonyms.get(re.sub("[-_ ]", ".", word.lower()), "").split()
     folded = {_fold(candidate): candidate for candidate in reversed(known)}
-    return next((one for one in meant if one in known), None) or folded.get(_fold(word))
+    return next((item for item in meant if item in known), None) or folded.get(_fold(word))
 
 
 @lru_cache(maxsize=2000)  # Variants repeat the mistakes of the file.
 def _closest(word: str, known: tuple[str, ...], alike: float) -> str | None:
     close = difflib.get_close_matches(word[:100], known, n=1, cutoff=alike)
     # Swapped letters in a short word can fall below the cutoff, so a word with the same letters counts, too.
-    return close[0] if close else next((one for one in known if sorted(one) == sorted(word)), None)
+    return close[0] if close else next((item for item in known if sorted(item) == sorted(word)), None)
 
 
 def _fold(word: str) -> str:

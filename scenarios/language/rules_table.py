@@ -83,9 +83,13 @@ class RuleRow:
         return {
             "rule": self.switch,
             "changed_by": self.since,
-            "eras": [{"value": one.value, "first": one.first.era, "last": one.last.era} for one in self.periods],
+            "eras": [
+                {"value": period.value, "first": period.first.era, "last": period.last.era} for period in self.periods
+            ],
             "in_no_profile": list(self.in_no_profile),
-            "shown_by": [{"scenario": one.scenario, "old": one.old, "new": one.new} for one in self.contrasts],
+            "shown_by": [
+                {"scenario": contrast.scenario, "old": contrast.old, "new": contrast.new} for contrast in self.contrasts
+            ],
         }
 
 
@@ -98,7 +102,8 @@ def rule_rows(files: Iterable[ScenarioFile]) -> list[RuleRow]:
         used = {period.value for period in periods}
         values = choices or ("false", "true")
         contrasts = sorted(
-            _contrasts(found, switch, values), key=lambda one: (one.others, one.same_verdict, one.scenario, one.old)
+            _contrasts(found, switch, values),
+            key=lambda contrast: (contrast.others, contrast.same_verdict, contrast.scenario, contrast.old),
         )
         rows.append(
             RuleRow(
@@ -126,7 +131,7 @@ def _most_telling(contrasts: list[Contrast]) -> list[Contrast]:
     for contrast in alone:
         firsts.setdefault(contrast.values, contrast)
     chosen = list(firsts.values())[:SHOWN_AT_MOST]
-    return (chosen + [one for one in alone if one not in chosen])[:SHOWN_AT_MOST]
+    return (chosen + [item for item in alone if item not in chosen])[:SHOWN_AT_MOST]
 
 
 def _periods(switch: str) -> Iterator[Period]:
@@ -143,11 +148,11 @@ def _contrasts(files: Iterable[ScenarioFile], switch: str, values: tuple[str, ..
     """
     for file in files:
         best: dict[tuple[str, str], tuple[tuple[int, int], Contrast]] = {}
-        for one, other in itertools.combinations(file.all, 2):
-            ours, theirs = spelled(one.rules.value(switch)), spelled(other.rules.value(switch))
+        for item, other in itertools.combinations(file.all, 2):
+            ours, theirs = spelled(item.rules.value(switch)), spelled(other.rules.value(switch))
             if ours == theirs:
                 continue
-            old, new = (one, other) if values.index(ours) < values.index(theirs) else (other, one)
+            old, new = (item, other) if values.index(ours) < values.index(theirs) else (other, item)
             others = len(old.rules.unlike(new.rules)) - 1
             pair = (spelled(old.rules.value(switch)), spelled(new.rules.value(switch)))
             distance = (others, sum(getattr(old, part) != getattr(new, part) for part in _PARTS))
@@ -170,6 +175,8 @@ def as_markdown(rows: Iterable[RuleRow]) -> str:
     for row in rows:
         eras = [period.text for period in row.periods]
         eras += [f"{value} in no profile" for value in row.in_no_profile]
-        shown = "<br>".join(f"`{one.scenario}`: {one.old} / {one.new}{one.alone}" for one in row.contrasts)
+        shown = "<br>".join(
+            f"`{contrast.scenario}`: {contrast.old} / {contrast.new}{contrast.alone}" for contrast in row.contrasts
+        )
         lines.append(f"| `{row.switch}` | {row.since} | {'; '.join(eras)} | {shown or '-'} |")
     return "\n".join(lines) + "\n"

@@ -86,7 +86,7 @@ class LogComparison:
     @property
     def parts_at(self) -> LogDifference | None:
         """The first offsets at which both logs have batches and these differ, None if there are none."""
-        return next((one for one in self.differences if one.kind == "different"), None)
+        return next((difference for difference in self.differences if difference.kind == "different"), None)
 
 
 def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
@@ -129,28 +129,28 @@ def _pieces(left: Iterator[StoredBatch], right: Iterator[StoredBatch], start: Of
 
     A batch is None if its log has no records in the range.
     """
-    one, two, at = next(left, None), next(right, None), start
-    while one is not None or two is not None:
-        if one is not None and two is not None and _same(one, two):
-            at, one, two = one.header.last_offset + 1, next(left, None), next(right, None)
+    item, two, at = next(left, None), next(right, None), start
+    while item is not None or two is not None:
+        if item is not None and two is not None and _same(item, two):
+            at, item, two = item.header.last_offset + 1, next(left, None), next(right, None)
             continue
-        first = min(batch.header.base_offset for batch in (one, two) if batch is not None)
+        first = min(batch.header.base_offset for batch in (item, two) if batch is not None)
         at = max(at, first)
-        here_one = one if one is not None and one.header.base_offset <= at else None
+        here_one = item if item is not None and item.header.base_offset <= at else None
         here_two = two if two is not None and two.header.base_offset <= at else None
         ends = [batch.header.last_offset + 1 for batch in (here_one, here_two) if batch is not None]
-        begins = [b.header.base_offset for b in (one, two) if b is not None and b.header.base_offset > at]
+        begins = [b.header.base_offset for b in (item, two) if b is not None and b.header.base_offset > at]
         end = min(ends + begins)
         yield at, end, here_one, here_two
         at = end
-        if one is not None and one.header.last_offset < at:
-            one = next(left, None)
+        if item is not None and item.header.last_offset < at:
+            item = next(left, None)
         if two is not None and two.header.last_offset < at:
             two = next(right, None)
 
 
-def _same(one: StoredBatch, two: StoredBatch) -> bool:
-    a, b = one.header, two.header
+def _same(stored_batch: StoredBatch, two: StoredBatch) -> bool:
+    a, b = stored_batch.header, two.header
     return (a.base_offset, a.last_offset, a.leader_epoch, a.crc) == (
         b.base_offset,
         b.last_offset,

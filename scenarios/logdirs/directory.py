@@ -272,7 +272,7 @@ def _leader_epochs(path: Path, notes: list[str]) -> tuple[tuple[LeaderEpoch, Off
             entries = tuple((int(epoch), int(start)) for epoch, start in read_checkpoint(path, 2))
     except (CorruptCheckpoint, ValueError):
         entries = ((-1, -1),)
-    rising = all(one[0] < two[0] and one[1] <= two[1] for one, two in pairwise(entries))
+    rising = all(item[0] < two[0] and item[1] <= two[1] for item, two in pairwise(entries))
     if not rising or not all(0 <= epoch < 2**31 and 0 <= start <= OFFSET_MAX for epoch, start in entries):
         notes.append(f"{LEADER_EPOCHS} is damaged")
         return None

@@ -98,7 +98,7 @@ class _Table:
         if not self._rows:
             return
         values = zip(*self._rows, strict=True)
-        arrays = [column(list(one), field.type) for one, field in zip(values, self._schema, strict=True)]
+        arrays = [column(list(item), field.type) for item, field in zip(values, self._schema, strict=True)]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
         self._rows.clear()
 

@@ -46,8 +46,8 @@ class FollowerReading:
     def kept_apart(self) -> Offset | None:
         """The first differing offset that the follower does not truncate, so the logs stay different; None if none."""
         end = self.returns.log_end_offset
-        differing = (one for one in self.comparison.differences if one.replica.epochs is not None)
-        return next((one.start for one in differing if one.start < end), None)
+        differing = (difference for difference in self.comparison.differences if difference.replica.epochs is not None)
+        return next((item.start for item in differing if item.start < end), None)
 
     @property
     def diverges(self) -> bool:
@@ -83,9 +83,11 @@ class Reading:
     @property
     def is_sound(self) -> bool:
         """True if no replica is damaged and no follower diverges from its leader."""
-        replicas = (one for partition in self.partitions for one in partition.replicas)
-        followers = (one for partition in self.partitions for one in partition.followers)
-        return not any(one.is_damaged for one in replicas) and not any(one.diverges for one in followers)
+        replicas = (replica for partition in self.partitions for replica in partition.replicas)
+        followers = (follower for partition in self.partitions for follower in partition.followers)
+        return not any(replica.is_damaged for replica in replicas) and not any(
+            follower.diverges for follower in followers
+        )
 
 
 def open_all(paths: Sequence[Path]) -> list[LogDirectory]:
@@ -151,7 +153,7 @@ def _partition(
     named = next((replica for replica in replicas if replica.node == leader_node), None)
     # Of two equal logs, the leader's has the higher high watermark, because a follower learns it later.
     leader = named or max(
-        replicas, key=lambda one: (one.latest_epoch, one.log_end_on_start, one.high_watermark_on_start)
+        replicas, key=lambda replica: (replica.latest_epoch, replica.log_end_on_start, replica.high_watermark_on_start)
     )
     others = [replica for replica in replicas if replica is not leader]
     notes = []

@@ -313,11 +313,11 @@ class _Reading:
     def _start(self) -> StartForecast:
         """Predict a start, which checks segments without index and, after a crash, those from the recovery point on."""
         clean, left = self._directory.was_clean, list(self._segments)
-        without_index = [one for one in left if one.file.index is None]
-        cut = [one for one in without_index if one.damage is not None]
+        without_index = [item for item in left if item.file.index is None]
+        cut = [item for item in without_index if item.damage is not None]
         if not clean:
-            unflushed = [one for one in left if one.file.base_offset >= self._checked_from]
-            bad = next((one for one in unflushed if one.damage is not None and one not in cut), None)
+            unflushed = [item for item in left if item.file.base_offset >= self._checked_from]
+            bad = next((item for item in unflushed if item.damage is not None and item not in cut), None)
             if bad is not None:
                 cut.append(bad)
                 left = left[: left.index(bad) + 1]
@@ -330,22 +330,22 @@ class _Reading:
         # A log that ends below its log start offset (from the checkpoint) is emptied.
         if end < self._log_start and self._segments:
             end, deleted, cut = self._log_start, self._segments, []
-        cuts = [damage for one in cut if one in left and (damage := one.damage) is not None]
+        cuts = [damage for item in cut if item in left and (damage := item.damage) is not None]
         looked_at = [*cut, *deleted]
-        lost = sum(one.behind for one in cut) + sum(one.records for one in deleted)
+        lost = sum(item.behind for item in cut) + sum(item.records for item in deleted)
         fails, unseen = self._after_clean_stop(left[-1]) if clean and left and left[-1] not in cut else (None, None)
         if unseen is not None:
             end, lost = unseen.file.base_offset, lost + unseen.records
         return StartForecast(
             checked_from=None if clean else self._checked_from,
-            without_index=tuple(one.file.base_offset for one in without_index),
+            without_index=tuple(item.file.base_offset for item in without_index),
             end=end,
             cuts=tuple(cuts),
-            cut_bytes=sum(one.file.size - one.position for one in cuts) + sum(one.file.size for one in deleted),
+            cut_bytes=sum(item.file.size - item.position for item in cuts) + sum(item.file.size for item in deleted),
             deleted_segments=len(deleted),
             lost_records=lost,
             unseen=None if unseen is None else unseen.file.base_offset,
-            staying=sum(one.damages for one in self._segments if one not in looked_at),
+            staying=sum(segment.damages for segment in self._segments if segment not in looked_at),
             fails=fails,
         )
 

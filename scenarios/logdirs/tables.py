@@ -133,15 +133,15 @@ def _row(columns: Mapping[str, type], values: Sequence[Any]) -> Row:
 
 
 def _directories(reading: Reading) -> Iterator[Sequence[Any]]:
-    for one in reading.directories:
-        ids = (one.node, path_text(one.path), one.cluster_id, one.directory_id)
+    for directory in reading.directories:
+        ids = (directory.node, path_text(directory.path), directory.cluster_id, directory.directory_id)
         yield (
             *ids,
-            one.was_clean,
-            one.locked,
-            len(one.partitions),
-            ", ".join(one.left_out) or None,
-            "; ".join(one.notes) or None,
+            directory.was_clean,
+            directory.locked,
+            len(directory.partitions),
+            ", ".join(directory.left_out) or None,
+            "; ".join(directory.notes) or None,
         )
 
 
@@ -156,41 +156,41 @@ def _every_replica(reading: Reading) -> Iterator[tuple[PartitionReading, StoredR
 
 
 def _replicas(reading: Reading) -> Iterator[Sequence[Any]]:
-    for partition, one in _every_replica(reading):
-        is_leader = one is partition.leader
-        offsets = (one.log_start_offset, one.log_end_offset, one.log_end_on_start, one.high_watermark)
-        counts = (len(one.segments), one.batches, one.records, one.size, one.damage_count)
-        notes = (*one.files.notes, *((one.moved,) if one.moved else ()))
+    for partition, item in _every_replica(reading):
+        is_leader = item is partition.leader
+        offsets = (item.log_start_offset, item.log_end_offset, item.log_end_on_start, item.high_watermark)
+        counts = (len(item.segments), item.batches, item.records, item.size, item.damage_count)
+        notes = (*item.files.notes, *((item.moved,) if item.moved else ()))
         yield (
-            *_key(one),
-            one.files.topic_id,
+            *_key(item),
+            item.files.topic_id,
             is_leader,
             partition.is_assumed,
-            one.is_live,
+            item.is_live,
             *offsets,
-            one.recovery_point,
-            one.latest_epoch,
-            one.cleaned_to,
+            item.recovery_point,
+            item.latest_epoch,
+            item.cleaned_to,
             *counts,
             "; ".join(notes) or None,
-            one.start.cut_bytes,
-            one.start.lost_records,
-            None if one.is_live else "; ".join(starting(one)),
-            old_formats(one),
+            item.start.cut_bytes,
+            item.start.lost_records,
+            None if item.is_live else "; ".join(starting(item)),
+            old_formats(item),
         )
 
 
 def _epochs(reading: Reading) -> Iterator[Sequence[Any]]:
-    for _, one in _every_replica(reading):
-        for epoch, start in one.files.leader_epochs or ():
-            yield (*_key(one), epoch, start)
+    for _, item in _every_replica(reading):
+        for epoch, start in item.files.leader_epochs or ():
+            yield (*_key(item), epoch, start)
 
 
 def _segments(reading: Reading) -> Iterator[Sequence[Any]]:
-    for _, one in _every_replica(reading):
-        for segment in one.segments:
+    for _, item in _every_replica(reading):
+        for segment in item.segments:
             yield (
-                *_key(one),
+                *_key(item),
                 segment.base_offset,
                 segment.end_offset,
                 segment.size,
@@ -201,16 +201,16 @@ def _segments(reading: Reading) -> Iterator[Sequence[Any]]:
 
 
 def _snapshots(reading: Reading) -> Iterator[Sequence[Any]]:
-    for _, one in _every_replica(reading):
-        for snapshot in one.files.snapshots:
-            yield (*_key(one), snapshot.offset, snapshot.producers)
+    for _, item in _every_replica(reading):
+        for snapshot in item.files.snapshots:
+            yield (*_key(item), snapshot.offset, snapshot.producers)
 
 
 def _damages(reading: Reading) -> Iterator[Sequence[Any]]:
-    for _, one in _every_replica(reading):
-        for damage in one.damages:
+    for _, item in _every_replica(reading):
+        for damage in item.damages:
             where = (damage.file.base_offset, damage.position)
-            yield (*_key(one), *where, damage.kind, damage.why, damage.cut_to, damage.rest)
+            yield (*_key(item), *where, damage.kind, damage.why, damage.cut_to, damage.rest)
 
 
 def _pairs(reading: Reading) -> Iterator[tuple[tuple[str, int, str, str], FollowerReading]]:
@@ -221,19 +221,19 @@ def _pairs(reading: Reading) -> Iterator[tuple[tuple[str, int, str, str], Follow
 
 
 def _returns(reading: Reading) -> Iterator[Sequence[Any]]:
-    for key, one in _pairs(reading):
-        parts = one.comparison.parts_at
+    for key, item in _pairs(reading):
+        parts = item.comparison.parts_at
         epochs = (None, None) if parts is None else (_ends(parts.leader.epochs)[0], _ends(parts.replica.epochs)[0])
-        cut = (one.returns.log_end_offset, one.cut_offsets, one.cut_below_high_watermark, one.kept_apart)
+        cut = (item.returns.log_end_offset, item.cut_offsets, item.cut_below_high_watermark, item.kept_apart)
         yield (
             *key,
-            one.comparison.compared_from,
+            item.comparison.compared_from,
             None if parts is None else parts.start,
             *epochs,
-            one.comparison.count,
+            item.comparison.count,
             *cut,
-            one.returns.gives_up,
-            "; ".join(one.returns.steps) or None,
+            item.returns.gives_up,
+            "; ".join(item.returns.steps) or None,
         )
 
 
@@ -248,16 +248,16 @@ def _every_difference(reading: Reading) -> Iterator[tuple[tuple[str, int, str, s
 
 
 def _differences(reading: Reading) -> Iterator[Sequence[Any]]:
-    for key, one in _every_difference(reading):
-        of_leader = (one.leader.records, *_ends(one.leader.epochs))
-        of_replica = (one.replica.records, *_ends(one.replica.epochs))
-        yield (*key, one.start, one.end, one.kind, *of_leader, *of_replica)
+    for key, item in _every_difference(reading):
+        of_leader = (item.leader.records, *_ends(item.leader.epochs))
+        of_replica = (item.replica.records, *_ends(item.replica.epochs))
+        yield (*key, item.start, item.end, item.kind, *of_leader, *of_replica)
 
 
 def _samples(reading: Reading) -> Iterator[Sequence[Any]]:
-    for key, one in _every_difference(reading):
-        for node, side in ((key[2], one.leader), (key[3], one.replica)):
-            for sample in samples(one, side):
+    for key, item in _every_difference(reading):
+        for node, side in ((key[2], item.leader), (key[3], item.replica)):
+            for sample in samples(item, side):
                 yield (*key, node, *sample)
 
 

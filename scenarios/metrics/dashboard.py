@@ -168,8 +168,8 @@ class Dashboard(Listener):
         self, row: TraceRow, event: trace.CommittedOffsetRemoved | trace.GroupRemoved | trace.TopicDeleted
     ) -> None:
         gone = [(group, name) for group, name in self._lagging if group not in self._lags.committed.get(name, {})]
-        for one in gone:
-            del self._lagging[one]
+        for item in gone:
+            del self._lagging[item]
         if gone:
             self._look(row, event)
 
@@ -210,11 +210,11 @@ class Dashboard(Listener):
 
     def _totals(self) -> dict[str, int]:
         gauges = self._gauges
-        brokers = [one for _, one in gauges.scraped_brokers()]
+        brokers = [item for _, item in gauges.scraped_brokers()]
         controllers = [is_active for _, is_active in gauges.scraped_controllers()]
         values = (
-            sum(one.under_replicated for one in brokers),
-            sum(one.under_min_isr for one in brokers),
+            sum(broker.under_replicated for broker in brokers),
+            sum(broker.under_min_isr for broker in brokers),
             len(gauges.offline) if controllers else 0,
             sum(controllers) if controllers else 1,
             gauges.isr_shrinks,
@@ -240,9 +240,9 @@ class Dashboard(Listener):
             "lost_us": lost_us,
             "alerts": [_alert(alert, self._intervals[alert.name], lost_us) for alert in ALERTS],
             "moved": [
-                {"metric": name, "from_us": one.from_us, "until_us": one.until_us, "worst": one.worst}
-                for name, one in self._moved.items()
-                if one.from_us is not None
+                {"metric": name, "from_us": item.from_us, "until_us": item.until_us, "worst": item.worst}
+                for name, item in self._moved.items()
+                if item.from_us is not None
             ],
         }
 

@@ -83,8 +83,8 @@ class GoneTopics(Listener):
         def is_gone(topic: str) -> bool:
             return topic in deleted and topic not in here
 
-        for one in self._forgetful:
-            one.forget(is_gone)
+        for item in self._forgetful:
+            item.forget(is_gone)
 
 
 def drop(is_gone: IsGone, *kept: dict[Any, Any]) -> None:

@@ -44,13 +44,13 @@ class Alignment:
         return tuple((left + step, right + step) for left, right, length in self.stretches for step in range(length))
 
 
-def align(one: Sequence[Any], other: Sequence[Any], end_of_tie: EndOfTie = lambda left, right: None) -> Alignment:
+def align(item: Sequence[Any], other: Sequence[Any], end_of_tie: EndOfTie = lambda left, right: None) -> Alignment:
     stretches: list[tuple[int, int, int]] = []
     ties: list[tuple[int, int]] = []
     left = right = 0
     while True:
-        most = min(len(one) - left, len(other) - right)
-        length = next((step for step in range(most) if one[left + step] != other[right + step]), most)
+        most = min(len(item) - left, len(other) - right)
+        length = next((step for step in range(most) if item[left + step] != other[right + step]), most)
         if length:
             stretches.append((left, right, length))
         left, right = left + length, right + length
@@ -59,7 +59,7 @@ def align(one: Sequence[Any], other: Sequence[Any], end_of_tie: EndOfTie = lambd
             break
         ties.append((left, right))
         left, right = end
-    parts = left < len(one) or right < len(other)
+    parts = left < len(item) or right < len(other)
     return Alignment(tuple(stretches), tuple(ties), (left, right) if parts else None)
 
 
@@ -97,7 +97,7 @@ class Difference:
     sentences: tuple[str, str]
 
 
-def first_difference(one: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
+def first_difference(item: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
     """Return the first difference between two traces, or None if they are equal.
 
     Events are compared by time, kind, and all columns except SETTINGS.
@@ -105,11 +105,11 @@ def first_difference(one: Sequence[TraceRow], other: Sequence[TraceRow]) -> Diff
     Args:
         one, other: complete traces, in order.
     """
-    pairs = zip_longest(*([row for row in rows if _is_compared(row.event)] for rows in (one, other)))
+    pairs = zip_longest(*([row for row in rows if _is_compared(row.event)] for rows in (item, other)))
     for same, (mine, theirs) in enumerate(pairs):
         if mine is None or theirs is None or mine.at_us != theirs.at_us or _differs(mine.event, theirs.event):
             at_us = (mine.at_us if mine else None, theirs.at_us if theirs else None)
-            return Difference(same, at_us, _sentences(mine, theirs, one, other))
+            return Difference(same, at_us, _sentences(mine, theirs, item, other))
     return None
 
 
@@ -123,15 +123,15 @@ def _differs(mine: TraceEvent, theirs: TraceEvent) -> bool:
 
 def _columns_that_differ(mine: TraceEvent, theirs: TraceEvent) -> list[str]:
     """Return the names of the columns that differ in two events of the same kind."""
-    names = [one.name for one in fields(mine) if one.name not in SETTINGS]
+    names = [field.name for field in fields(mine) if field.name not in SETTINGS]
     return [name for name in names if getattr(mine, name) != getattr(theirs, name)]
 
 
 def _sentences(
-    mine: TraceRow | None, theirs: TraceRow | None, one: Sequence[TraceRow], other: Sequence[TraceRow]
+    mine: TraceRow | None, theirs: TraceRow | None, item: Sequence[TraceRow], other: Sequence[TraceRow]
 ) -> tuple[str, str]:
     """Return a sentence about each event. If both are equal, append the first column that differs to each."""
-    left, right = _sentence(mine, one), _sentence(theirs, other)
+    left, right = _sentence(mine, item), _sentence(theirs, other)
     if mine is None or theirs is None or left != right or mine.at_us != theirs.at_us:
         return left, right
     name = _columns_that_differ(mine.event, theirs.event)[0]
@@ -145,5 +145,5 @@ def _sentence(row: TraceRow | None, rows: Sequence[TraceRow]) -> str:
     if not isinstance(event, trace.BatchAppended):
         return event.sentence()
     batch = (event.topic, event.partition, event.crc)
-    sent = (one.event for one in rows if one.seq < row.seq and isinstance(one.event, trace.BatchSent))
-    return event.sentence(next((one.records for one in sent if (one.topic, one.partition, one.crc) == batch), ()))
+    sent = (item.event for item in rows if item.seq < row.seq and isinstance(item.event, trace.BatchSent))
+    return event.sentence(next((item.records for item in sent if (item.topic, item.partition, item.crc) == batch), ()))

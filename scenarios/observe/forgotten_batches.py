@@ -37,7 +37,7 @@ def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Ite
         if len({partition for partition, _ in copies}) > 1:
             continue
         known = limits.get((ledger.records[name].client, copies[0][0]), [])
-        if all(any(one < limit <= other for limit in known) for (_, one), (_, other) in pairwise(copies)):
+        if all(any(item < limit <= other for limit in known) for (_, item), (_, other) in pairwise(copies)):
             found.append(name)
     return tuple(found)
 

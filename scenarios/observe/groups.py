@@ -112,7 +112,7 @@ class Groups(Listener):
     @on(trace.GroupMemberJoined)
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         group = self._group(event)
-        before = [name for name, one in group.members.items() if event.instance and one.instance == event.instance]
+        before = [name for name, item in group.members.items() if event.instance and item.instance == event.instance]
         # A static member that returns keeps its assignment (KIP-345).
         partitions = group.members.pop(before[0]).partitions if before else ()
         group.members[event.member] = MemberView(event.client_id, event.instance, partitions)
@@ -266,7 +266,7 @@ class UnreadTimes(Listener):
 
     def _look(self, group: GroupView, at_us: int) -> None:
         owners = group.owners
-        for name, partition in [one for one in self._now if one[0] == group.name and one[1] not in owners]:
+        for name, partition in [item for item in self._now if item[0] == group.name and item[1] not in owners]:
             self._add(self._now.pop((name, partition)), name, partition, at_us)
         for partition, owner in owners.items():
             is_read = owner is not None and self._runs(group.members[owner].client_id)

@@ -230,7 +230,7 @@ class RecordLedger(Listener):
             why: `deleted`, `expired` or `compacted`.
         """
         entries = (self.records.get(name) for name, reason in self.taken_by.items() if reason == why)
-        acked = sorted((entry for entry in entries if entry is not None and entry.acked), key=lambda one: one.place)
+        acked = sorted((entry for entry in entries if entry is not None and entry.acked), key=lambda entry: entry.place)
         return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
@@ -239,8 +239,8 @@ class RecordLedger(Listener):
         This is the running leader, otherwise a member of the ISR, otherwise of the ELR, otherwise any replica with a
         log, since its records may return. Of several candidates, the one with the latest records counts.
         """
-        found = (one for one in self.final.get(partition, {}).values() if one.found)
-        return min(found, key=lambda one: one.rank, default=None)
+        found = (item for item in self.final.get(partition, {}).values() if item.found)
+        return min(found, key=lambda item: item.rank, default=None)
 
     def final_log(self, partition: TopicPartition) -> LogEntries:
         replica = self.final_replica(partition)

@@ -67,7 +67,7 @@ class TakenRecords(dict[str, str]):
             for name in self._untenable(partition, None, lambda partition, offset: False):
                 self.pop(name, None)
             del self._compacted[partition]
-        drop(lambda one: one == topic, self._deleted_up_to)
+        drop(lambda item: item == topic, self._deleted_up_to)
 
     def forget(self, is_gone: IsGone) -> None:
         """Drop the state of topics that are gone (see Forgetful), except the reasons, as the ledger keeps records."""

@@ -131,7 +131,7 @@ ROWS_PER_CHUNK = 8_192
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
 _REPEATING = sorted(
-    {one.name for table in _ALL_TABLES for one in columns_of_table(table) if one.type == "string"} - {"record"}
+    {item.name for table in _ALL_TABLES for item in columns_of_table(table) if item.type == "string"} - {"record"}
 )
 """Columns with repeated values, which Parquet dictionary-encodes. For other columns this is slower and larger."""
 _VERSION_KEY = b"highwater.trace.schema_version"
@@ -468,12 +468,16 @@ def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:
 def _rows_of_part(path: Path) -> Iterator[TraceRow]:
     columns = _read_part(path).to_pydict()
     # The classes of events create their sentences again.
-    fields = {name: [one for one in columns_of_event(cls) if one is not REASON] for name, cls in CLASS_OF_EVENT.items()}
+    fields = {
+        name: [item for item in columns_of_event(cls) if item is not REASON] for name, cls in CLASS_OF_EVENT.items()
+    }
     for i, name in enumerate(columns["event"]):
         if name not in CLASS_OF_EVENT:
             raise TraceError(f"{path}: unknown event {name!r}")
         try:
-            event = CLASS_OF_EVENT[name](**{one.name: value_of(one, columns[one.name][i]) for one in fields[name]})
+            event = CLASS_OF_EVENT[name](
+                **{field.name: value_of(field, columns[field.name][i]) for field in fields[name]}
+            )
         except ValueError as unknown:
             raise TraceError(f"{path}: event {name!r} has an unknown cause: {unknown}") from None
         yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)

@@ -125,13 +125,17 @@ class CommittedLog:
             self.excused.pop(node, None)
 
 
-def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
+def same_batch(mirrored_batch: MirroredBatch, other: MirroredBatch) -> bool:
     """Return True if two batches come from the same append by one leader.
 
     CRC and offset do not identify an append: a batch that is sent again after a failover has the CRC of its first copy,
     which a former leader may have at the same offset in an older epoch.
     """
-    return one.crc == other.crc and one.leader_epoch == other.leader_epoch and one.base_offset == other.base_offset
+    return (
+        mirrored_batch.crc == other.crc
+        and mirrored_batch.leader_epoch == other.leader_epoch
+        and mirrored_batch.base_offset == other.base_offset
+    )
 
 
 def _nothing_is_gone(low: int, high: int) -> bool:

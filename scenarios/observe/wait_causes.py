@@ -164,7 +164,7 @@ class Settings:
         if configs is None:
             configs = self._configs[client] = self._of(client)
         attribute = key.replace(".", "_")
-        return next((getattr(one, attribute) for one in configs if hasattr(one, attribute)), None)
+        return next((getattr(config, attribute) for config in configs if hasattr(config, attribute)), None)
 
     def _of(self, client: str) -> tuple[Any, ...]:
         workload = None if self._scenario is None else self._scenario.workloads.get(client)
@@ -328,7 +328,7 @@ class ClusterCauses:
 
     def _will_be_fenced(self, leader: str, at_us: int) -> bool:
         """Return True if the controller will fence the leader for its silence, although the leader runs."""
-        silent = next((one for one in self.seen.silent if one.node == leader and one.covers(at_us)), None)
+        silent = next((item for item in self.seen.silent if item.node == leader and item.covers(at_us)), None)
         its = self.seen.down.get(leader, ())
         return silent is not None and not any(at_us < down.from_us < silent.to_us for down in its)
 
@@ -354,7 +354,7 @@ class ClusterCauses:
                 in_isr = led is None or any(node in led.isr for node in behind)
                 setting, holder = "replica.lag.time.max.ms", leader
                 value_ms = self.seen.settings.of_broker(leader, setting)
-                if any(one.node in behind and one.covers(at_us) for one in self.seen.silent):
+                if any(item.node in behind and item.covers(at_us) for item in self.seen.silent):
                     setting, value_ms = self.seen.settings.broker_session(leader)
                     holder = ""
                 return {
@@ -410,14 +410,16 @@ class ClusterCauses:
 
     def _was_away(self, peer: str, since_us: int, at_us: int) -> bool:
         """Return True if the peer was down or cut off for a time that ended after `since_us`, and lost the request."""
-        faults = (one for one in self.seen.faults.values() if {peer, self.client} & set(one.node.split(",")))
+        faults = (fault for fault in self.seen.faults.values() if {peer, self.client} & set(fault.node.split(",")))
         spans = [*self.seen.down.get(peer, ()), *faults]
-        return any(since_us < one.to_us <= at_us for one in spans)
+        return any(since_us < span.to_us <= at_us for span in spans)
 
     def _disturbance(self, node: str, at_us: int) -> str:
         """Return a text about the network fault or quota that affected a node, or "" if there was none."""
-        faults = (one.what for one in self.seen.faults.values() if node in one.node.split(",") and one.covers(at_us))
-        quotas = (f"{node} throttles it" for one in self._throttled if one.node == node and one.from_us <= at_us)
+        faults = (
+            fault.what for fault in self.seen.faults.values() if node in fault.node.split(",") and fault.covers(at_us)
+        )
+        quotas = (f"{node} throttles it" for item in self._throttled if item.node == node and item.from_us <= at_us)
         return next(faults, "") or next(quotas, "")
 
 
@@ -453,7 +455,7 @@ class WriteCauses(ClusterCauses):
 
     def _in_flight(self, at_us: int) -> Attempt | None:
         """Return the oldest attempt in flight, which is answered first, or None if there is none."""
-        return next((one for one in self.attempts if one.sent_us <= at_us < one.ended_us), None)
+        return next((attempt for attempt in self.attempts if attempt.sent_us <= at_us < attempt.ended_us), None)
 
     def _of_client(self, led: Led, at_us: int, until_us: int) -> Found:
         leader = led.leader or ""
@@ -493,8 +495,8 @@ class WriteCauses(ClusterCauses):
         }  # fmt: skip
 
     def _between_attempts(self, led: Led, at_us: int, until_us: int) -> Found:
-        before = next((one for one in reversed(self.attempts) if one.ended_us <= at_us), None)
-        after = next((one for one in self.attempts if one.sent_us >= until_us), None)
+        before = next((attempt for attempt in reversed(self.attempts) if attempt.ended_us <= at_us), None)
+        after = next((attempt for attempt in self.attempts if attempt.sent_us >= until_us), None)
         if before is None:
             return self._before_first(at_us, until_us)
         if after is not None and after.peer == before.peer != led.leader and before.end is FailureCause.ERROR:
@@ -528,7 +530,7 @@ class WriteCauses(ClusterCauses):
             if at_us < refused.from_us <= until_us + SHORTEST_US:
                 seen = f"{refused.node} answered {refused.what}"
                 return {"cause": WaitCause.TRANSACTION, "nodes": (refused.node,), "seen": seen}
-        count = sum(one.topic == TRANSACTIONS_TOPIC for one in self.seen.partitions)
+        count = sum(partition.topic == TRANSACTIONS_TOPIC for partition in self.seen.partitions)
         place = TopicPartition(TRANSACTIONS_TOPIC, partition_of(name, count)) if count else None
         led = None if place is None else _at(self.seen.partitions[place].led, at_us)
         if led is not None and place is not None and (found := self._of_leader(led, at_us)):
@@ -540,8 +542,8 @@ class WriteCauses(ClusterCauses):
 
         Source: Metadata.timeToNextUpdate
         """
-        before = next((one for one in reversed(self.attempts) if one.ended_us <= at_us), None)
-        after = next((one for one in self.attempts if one.sent_us > at_us), None)
+        before = next((attempt for attempt in reversed(self.attempts) if attempt.ended_us <= at_us), None)
+        after = next((attempt for attempt in self.attempts if attempt.sent_us > at_us), None)
         most_ms = self.seen.settings.of_client(self.client, "retry.backoff.max.ms")
         if before is None or after is None or before.peer == after.peer or most_ms is None:
             return {}
@@ -615,7 +617,9 @@ class ReadCauses(ClusterCauses):
         leader = led.leader or ""
         held = _at(self.partition.stable, at_us)
         level = self.seen.settings.text_of_client(self.client, "isolation.level")
-        unread = min((one for one in self.partition.acked if one >= self.reader.position), default=self.reader.position)
+        unread = min(
+            (item for item in self.partition.acked if item >= self.reader.position), default=self.reader.position
+        )
         if held is not None and held.offset <= unread and level != "read_uncommitted":
             return self._of_open_transaction(held)
         return (
@@ -640,7 +644,7 @@ class ReadCauses(ClusterCauses):
         return {**found, "setting": setting, "value_ms": known.timeout_ms, "seen": known.transactional_id}
 
     def _of_failures(self, led: Led, at_us: int) -> Found:
-        last = next((one for one in reversed(self.reader.failures) if one.from_us <= at_us), None)
+        last = next((failure for failure in reversed(self.reader.failures) if failure.from_us <= at_us), None)
         if last is None:
             return {}
         if last.node != led.leader:

@@ -111,7 +111,7 @@ class WaitTimes(Listener):
         writer, at_us = self._writer(event.client, event.topic, event.partition), row.at_us
         sent_us, waited = self._taken(event, at_us), at_us - writer.times.succeeded_us >= PATIENCE_US
         writer.times.succeed(sent_us, at_us)
-        acked = next((crc for crc, one in writer.in_flight.items() if event.record in one.records), None)
+        acked = next((crc for crc, item in writer.in_flight.items() if event.record in item.records), None)
         if acked is not None:
             writer.in_flight.pop(acked).ended_us = at_us
         if waited:
@@ -203,7 +203,7 @@ class WaitTimes(Listener):
         if event.committed:
             return
         newest = self._partition(event.topic, event.partition).newest
-        for client in [one for one in newest if self.seen.producer_ids.get(one) == event.producer_id]:
+        for client in [item for item in newest if self.seen.producer_ids.get(item) == event.producer_id]:
             del newest[client]
         self._wake_readers(event.topic, event.partition, row.at_us)
 
@@ -327,7 +327,7 @@ class WaitTimes(Listener):
 
     @on(trace.ConfigAltered)
     def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
-        for name in [one for one in self._partitions if one.topic == event.topic]:
+        for name in [partition for partition in self._partitions if partition.topic == event.topic]:
             self._look(name, row.at_us)
 
     def _look(self, name: TopicPartition, at_us: int) -> None:
@@ -346,10 +346,10 @@ class WaitTimes(Listener):
         ends = {node: view.replica(node).log_end_offset for node in view.assigned}
         longest = max(ends, key=ends.__getitem__, default="")
         nodes = view.isr or view.eligible or tuple(its.lost)
-        if not nodes or any(ends.get(one, 0) > min(its.lost.get(one, -1), ends[longest] - 1) for one in nodes):
+        if not nodes or any(ends.get(node, 0) > min(its.lost.get(node, -1), ends[longest] - 1) for node in nodes):
             return None
-        is_back = any(self._view.nodes[one].running and not self._view.nodes[one].fenced for one in view.isr)
-        return DiskLoss(nodes, max(ends.get(one, 0) for one in nodes), is_back, longest, ends[longest], its.end)
+        is_back = any(self._view.nodes[item].running and not self._view.nodes[item].fenced for item in view.isr)
+        return DiskLoss(nodes, max(ends.get(node, 0) for node in nodes), is_back, longest, ends[longest], its.end)
 
     @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:

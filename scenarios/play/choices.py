@@ -94,7 +94,7 @@ def _judged(choice: Offer, text: str) -> Offer:
     try:
         load_text(text, "the choices", [choice.words[1]])
     except ScenarioInvalid as invalid:
-        why = next(one.title for one in invalid.diagnostics if one.severity == "error")
+        why = next(diagnostic.title for diagnostic in invalid.diagnostics if diagnostic.severity == "error")
         return replace(choice, checks=(_always(why),))
     return choice
 

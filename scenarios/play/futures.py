@@ -175,8 +175,8 @@ class Futures:
         for future in self._all.values():  # A child has a larger number than its parent.
             if future.parent in gone:
                 gone[future.number] = future
-        for one in gone:
-            del self._all[one]
+        for item in gone:
+            del self._all[item]
         return list(gone.values())
 
     def restore(self, futures: Sequence[Future]) -> None:
@@ -214,8 +214,8 @@ class Futures:
         change(tree)
         made, places = load_possible(tree, "the step", index)
         kept = [tree["timeline"][place] for place in places]
-        changed = [entry for entry in tree["timeline"] if all(entry is not one for one in kept)]
-        lost = [place for place, entry in enumerate(entries) if any(entry is one for one in changed)]
+        changed = [entry for entry in tree["timeline"] if all(entry is not item for item in kept)]
+        lost = [place for place, entry in enumerate(entries) if any(entry is item for item in changed)]
         return made, "".join(f", without {_said(before, place)}" for place in lost)
 
     def _add(self, parent: int, name: str, at_us: int, scenario: Scenario) -> Future:

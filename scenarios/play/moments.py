@@ -76,8 +76,8 @@ class Situation(Listener):
         try:
             match payload:
                 case Cut():
-                    one, two = (resolve(side, self._view, self._captured) for side in payload.between)
-                    for a in one:
+                    item, two = (resolve(side, self._view, self._captured) for side in payload.between)
+                    for a in item:
                         for b in two:
                             yield from [(a, b)] if payload.direction != "to" else []
                             yield from [(b, a)] if payload.direction != "from" else []
@@ -122,9 +122,9 @@ class Situation(Listener):
 
     # ------------------------------------------------------------------------------------------------------- network
 
-    def is_cut(self, one: str, other: str) -> str:
+    def is_cut(self, item: str, other: str) -> str:
         cut = {link for fault in self._in_force.values() if fault.verb in ("cut", "partition") for link in fault.links}
-        return f"Nothing passes between {one} and {other} now." if {(one, other), (other, one)} <= cut else ""
+        return f"Nothing passes between {item} and {other} now." if {(item, other), (other, item)} <= cut else ""
 
     def is_held(self, sender: str, receiver: str, api: str, part: str) -> str:
         holds = [fault.payload for fault in self._in_force.values() if (sender, receiver) in fault.links]

@@ -208,8 +208,8 @@ class Playing:
     def _compare(self, request: dict[str, Any]) -> object:
         match request:
             case {"futures": [int(first), int(second)]}:
-                one, other = (self._runs[self._futures[number].number] for number in (first, second))
-                labels, differs = labels_of([one.named, other.named]), difference(one, other)
+                item, other = (self._runs[self._futures[number].number] for number in (first, second))
+                labels, differs = labels_of([item.named, other.named]), difference(item, other)
                 answer = {"futures": [first, second], "labels": labels, "differs": differs}
                 self._viewers.compared(answer)
                 return answer

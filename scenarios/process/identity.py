@@ -34,7 +34,7 @@ def identity() -> dict[str, str]:
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     """Yield (name, content) of the Python files below `folder`, sorted by name. The folder may be in a zip file."""
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         below = f"{name}/{entry.name}"
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _sources(entry, below)

@@ -127,9 +127,9 @@ class ClusterUnderTest:
                 self.network.cards[name] = Card(rate)
         for number, spec in enumerate(network.links):
             label = f"network.links[{number}]"
-            for one in resolve(spec.side_a, self.view, {}):
+            for item in resolve(spec.side_a, self.view, {}):
                 for two in resolve(spec.side_b, self.view, {}):
-                    for link in (self.network.link(one, two), self.network.link(two, one)):
+                    for link in (self.network.link(item, two), self.network.link(two, item)):
                         if spec.latency is not None:
                             link.base = link_latency(spec.latency)
                         if spec.bytes_per_second is not None:

@@ -44,11 +44,11 @@ def _reports_a_new_directory(scenario: Scenario) -> bool:
 
 
 def _has_members_of_kip_848(scenario: Scenario) -> bool:
-    return any(one.config.get("group.protocol") == CONSUMER for one in scenario.transforms)
+    return any(transform.config.get("group.protocol") == CONSUMER for transform in scenario.transforms)
 
 
 def _limits_memory(scenario: Scenario) -> bool:
-    return any("buffer.memory" in one.config for one in scenario.producers)
+    return any("buffer.memory" in producer.config for producer in scenario.producers)
 
 
 WEIGH_WHERE: Mapping[str, Callable[[Scenario], bool]] = {

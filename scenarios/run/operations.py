@@ -84,7 +84,9 @@ class Operator:
         before = self._cluster.view.replicas(name)
         if bytes_per_second is not None:
             adding = [(name.partition, broker) for broker in self._ids(target) if broker not in self._ids(before)]
-            await self._add_throttled(name.topic, LEADER_REPLICAS, [(name.partition, one) for one in self._ids(before)])
+            await self._add_throttled(
+                name.topic, LEADER_REPLICAS, [(name.partition, item) for item in self._ids(before)]
+            )
             await self._add_throttled(name.topic, FOLLOWER_REPLICAS, adding)
             for broker in dict.fromkeys((*before, *target)):
                 rate = str(bytes_per_second)
@@ -196,19 +198,19 @@ class Operator:
         for broker in brokers:
             await self.set_broker_config(broker, {rates[side]: rate for side in sides})
         ids = self._ids(brokers)
-        for one in self._cluster.scenario.topics if topic is None else (topic,):
+        for item in self._cluster.scenario.topics if topic is None else (topic,):
             replicas = [
                 (name.partition, broker)
                 for name in sorted(self._cluster.view.partitions)
-                if name.topic == one
+                if name.topic == item
                 for broker in self._ids(self._cluster.view.replicas(name))
                 if broker in ids
             ]
             for side in sides:
                 if rate is None:
-                    await self._remove_throttled(one, lists[side], replicas)
+                    await self._remove_throttled(item, lists[side], replicas)
                 else:
-                    await self._add_throttled(one, lists[side], replicas)
+                    await self._add_throttled(item, lists[side], replicas)
 
     async def _throttled(self, topic: str, key: str) -> list[str]:
         text = (await self._calls.topic_config(topic)).get(key, "")

@@ -141,8 +141,10 @@ class CoreProbe:
 
     def committed_readers(self) -> Sequence[str]:
         workloads = self._cluster.scenario.workloads.values()
-        consumers = [one for one in workloads if one.kind == "consumer"]
-        return [one.name for one in consumers if one.consumer_config().isolation_level == "read_committed"]
+        consumers = [workload for workload in workloads if workload.kind == "consumer"]
+        return [
+            consumer.name for consumer in consumers if consumer.consumer_config().isolation_level == "read_committed"
+        ]
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         if self._cluster.scenario.rules.membership == "zk-session":

@@ -190,11 +190,11 @@ class Timeline:
 
     def in_force(self) -> list[InForce]:
         """Return the faults in force, in the order in which they began."""
-        return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
+        return sorted((item for several in self._in_force.values() for item in several), key=lambda item: item.began_us)
 
     def forget_unless(self, holds: Callable[[InForce], bool]) -> None:
         """Forget the faults for which `holds` returns False, since another step has ended them."""
-        self._in_force = {name: [one for one in several if holds(one)] for name, several in self._in_force.items()}
+        self._in_force = {name: [item for item in several if holds(item)] for name, several in self._in_force.items()}
 
     def submit(self, step: Step, tell: Tell) -> None:
         """Perform or schedule a step of an operator. If it is impossible, `tell` gets the error; no check fails."""

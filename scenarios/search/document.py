@@ -51,7 +51,9 @@ def document_of(
         "asked": len(seeds),
         "played": played,
         "broke_something": len(found),
-        "findings": sorted(findings, key=lambda one: (_WORST_FIRST.index(one["cause"]), one["runs"][0], one["kind"])),
+        "findings": sorted(
+            findings, key=lambda finding: (_WORST_FIRST.index(finding["cause"]), finding["runs"][0], finding["kind"])
+        ),
     }
 
 

@@ -87,7 +87,7 @@ def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
     scenario = schedule.scenario()
     rest_us = _nothing_more_from_us(scenario)
     result, found = _judged(schedule.safe, scenario, rest_us)
-    if rest_us is not None and schedule.safe and any(not one.is_final for one in found):
+    if rest_us is not None and schedule.safe and any(not item.is_final for item in found):
         # The early end of the run may have caused a finding, such as a record not yet read. Run to the normal end.
         result, found = _judged(schedule.safe, scenario, None)
     return result, found

@@ -146,8 +146,8 @@ class _Operator:
         return [_step(at_ms, "abort_transaction", self._partition())]
 
     def _hold_the_next(self, at_ms: int) -> list[Tree]:
-        one, other = self.rng.sample(self.brokers, 2)
-        hold = {"from": one, "to": self.rng.choice((other, "clients")), "count": self.rng.choice((1, 1, 2))}
+        item, other = self.rng.sample(self.brokers, 2)
+        hold = {"from": item, "to": self.rng.choice((other, "clients")), "count": self.rng.choice((1, 1, 2))}
         hold["part"] = self.rng.choice(("request", "response"))
         label = f"next-{at_ms}"
         return [{**_step(at_ms, "hold", hold), "for": f"{self.rng.choice(LASTING_MS)}ms", "as": label}]

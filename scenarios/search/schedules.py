@@ -326,10 +326,10 @@ class _Draft:
     def _sides(self) -> Tree:
         if self.on_links:
             return {"between": self.rng.sample(self.brokers, 2)}
-        one = self.rng.choice((*self.brokers, self._leader()))
-        others = [node for node in self._nodes() if node != one]
+        item = self.rng.choice((*self.brokers, self._leader()))
+        others = [node for node in self._nodes() if node != item]
         other = self.rng.choice((f"followers({self._partition()})", "c1", *others))
-        return {"between": [one, other]}
+        return {"between": [item, other]}
 
     def _cut(self) -> Tree:
         return {**self._sides(), "direction": self.rng.choice(("both", "to", "from"))}
@@ -343,12 +343,12 @@ class _Draft:
         return [island, [node for node in nodes if node not in island]]
 
     def _hold(self) -> Tree:
-        one = self.rng.choice((*self.brokers, self._leader()))
+        item = self.rng.choice((*self.brokers, self._leader()))
         api = self.rng.choice(("Fetch", "Fetch", "AlterPartition", "Produce", "Metadata", "BrokerHeartbeat"))
         other = {"AlterPartition": "c1", "BrokerHeartbeat": "c1", "Metadata": "clients", "Produce": "clients"}.get(
             api, self.rng.choice((f"followers({self._partition()})", "brokers"))
         )
-        sender, receiver = (one, other) if self.rng.random() < 0.5 else (other, one)
+        sender, receiver = (item, other) if self.rng.random() < 0.5 else (other, item)
         if self.on_links and api == "Fetch":
             sender, receiver = self.rng.sample(self.brokers, 2)
         hold = {"from": sender, "to": receiver, "api": api}
@@ -410,11 +410,11 @@ def _add_controllers(tree: Tree) -> None:
     faults: list[Tree] = []
     for number in range(rng.randint(1, 4)):
         verb = rng.choice(("kill", "pause", "cut", "cut", "partition"))
-        one = rng.choice((*names, "controller", "controller"))
-        what: Any = one
+        item = rng.choice((*names, "controller", "controller"))
+        what: Any = item
         if verb == "cut":
-            others = [name for name in names if name != one]
-            what = {"between": [one, rng.choice((others, others, ["brokers"], others[:1]))]}
+            others = [name for name in names if name != item]
+            what = {"between": [item, rng.choice((others, others, ["brokers"], others[:1]))]}
             what["direction"] = rng.choice(("both", "both", "to", "from"))
         elif verb == "partition":
             island = rng.sample([*names, *tree["cluster"]["brokers"]], rng.randint(1, 3))

@@ -87,12 +87,12 @@ def by_kind(found: list[Found]) -> list[FindingKind]:
     """Return the kinds of findings, in the order in which they were first found."""
     first: dict[tuple[str, bool], tuple[Found, str]] = {}
     seeds: dict[tuple[str, bool], dict[int, None]] = {}
-    for one in found:
-        for finding in one.findings:
+    for item in found:
+        for finding in item.findings:
             key = finding.kind, finding.our_bug
-            first.setdefault(key, (one, finding.sentence))
-            seeds.setdefault(key, {})[one.seed] = None
-    return [FindingKind(*key, sentence, one, tuple(sorted(seeds[key]))) for key, (one, sentence) in first.items()]
+            first.setdefault(key, (item, finding.sentence))
+            seeds.setdefault(key, {})[item.seed] = None
+    return [FindingKind(*key, sentence, item, tuple(sorted(seeds[key]))) for key, (item, sentence) in first.items()]
 
 
 def schedule_of(job: SeedJob) -> Schedule:

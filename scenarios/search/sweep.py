@@ -181,8 +181,8 @@ def invalid_values(
     for axis in axes:
         for value in axis.values:
             spelled = f"{axis.path}={value}"
-            having = [one for one in settings if spelled in one]
-            if all(one in refused for one in having):
+            having = [setting for setting in settings if spelled in setting]
+            if all(item in refused for item in having):
                 return refused[having[0]], len(refused)
     if not axes and refused:
         return refused[()], 1
@@ -203,11 +203,11 @@ def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
 
 
 def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[tuple[Settings, ScenarioInvalid]]:
-    for one in settings:
+    for setting in settings:
         try:
-            scenario.resolved(one)
+            scenario.resolved(setting)
         except ScenarioInvalid as invalid:
-            yield one, invalid
+            yield setting, invalid
 
 
 def has_chance(scenario: Scenario) -> bool:
@@ -262,7 +262,7 @@ def _are_alike(rows: Sequence[Mapping[str, Any]], *, with_acks: bool = False) ->
         }
         for row in rows
     ]
-    return all(one == figures[0] for one in figures) and all(row["finished"] for row in rows)
+    return all(figure == figures[0] for figure in figures) and all(row["finished"] for row in rows)
 
 
 # ------------------------------------------------------------------------------------------------- figures of a run

@@ -163,9 +163,9 @@ def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]
     held = ["OffsetFetch"]
     is_transactional = "transaction.timeout.ms" in application["config"]
     held += ["TxnOffsetCommit", "AddOffsetsToTxn"] if is_transactional else ["OffsetCommit"]
-    if any("group.protocol" in one for one in protocols):
+    if any("group.protocol" in protocol for protocol in protocols):
         held += HELD_OF_CONSUMER
-    if not all("group.protocol" in one for one in protocols):
+    if not all("group.protocol" in protocol for protocol in protocols):
         held += HELD_OF_CLASSIC
     return tuple(held)
 

@@ -171,8 +171,8 @@ def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
         for_ms = max(1, before_ms + rng.choice((-60, 15, 200, 2500)))
         steps.append(trouble.lasting(-before_ms, "cut", cut, for_ms, "cut"))
     for number in range(rng.randint(1, 3)):
-        one, other = rng.sample(trouble.brokers, 2)
-        hold = {"from": one, "to": other, "api": "Fetch", "part": rng.choice(("request", "response"))}
+        item, other = rng.sample(trouble.brokers, 2)
+        hold = {"from": item, "to": other, "api": "Fetch", "part": rng.choice(("request", "response"))}
         after_ms, for_ms = rng.choice((0, *_GAPS_MS)), rng.choice(LASTING_MS[1:])
         steps.append(trouble.lasting(after_ms, "hold", hold, for_ms, f"link-{number}"))
     return steps + trouble.elections()

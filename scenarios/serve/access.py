@@ -182,7 +182,10 @@ def advertising(
     """
     if wishes and in_zookeeper_era:
         raise AccessRefused("--advertise: Highwater supports it from release 3.3 on; choose a later --profile")
-    ports = {security.protocol: first_port, **{one.name: one.ports[brokers[0]] for one in security.listeners}}
+    ports = {
+        security.protocol: first_port,
+        **{listener.name: listener.ports[brokers[0]] for listener in security.listeners},
+    }
     told: dict[str, Addresses] = {}
     for wish in wishes:
         name, to, port = _advertised(wish)
@@ -199,7 +202,7 @@ def advertising(
     if host == EVERYWHERE and silent:
         wanted = " and ".join(f"--advertise {name}=HOST" for name in silent)
         raise AccessRefused(f"--host {EVERYWHERE} is not an address that clients can connect to; add {wanted}")
-    listeners = tuple(one._replace(advertised=told.get(one.name)) for one in security.listeners)
+    listeners = tuple(listener._replace(advertised=told.get(listener.name)) for listener in security.listeners)
     return replace(security, listeners=listeners, advertised=told.get(security.protocol))
 
 

@@ -123,7 +123,7 @@ class ControlServer:
             return {**_failed("words", str(wrong)), "fix": wrong.fix}
         except ScenarioInvalid as invalid:
             text = format_text(invalid.file, invalid.diagnostics, "Nothing was done.")
-            return {**_failed("step", text), "diagnostics": [as_dict(one) for one in invalid.diagnostics]}
+            return {**_failed("step", text), "diagnostics": [as_dict(diagnostic) for diagnostic in invalid.diagnostics]}
 
     async def _do(self, data: bytes | bytearray) -> Answer:
         """Carry out a request and return its answer. Raises BadRequest, ShorthandError or ScenarioInvalid."""
@@ -171,7 +171,7 @@ class ControlServer:
         self._next_index += 1
         answer = await self._told(lambda tell: self._run.timeline.submit(step, tell))
         if warnings:
-            answer["warnings"] = [one.title for one in warnings]
+            answer["warnings"] = [warning.title for warning in warnings]
         return {**answer, "fault": step.name, "step": text}
 
     async def _told(self, submit: Any) -> Answer:
@@ -205,7 +205,7 @@ def _are_texts(words: list[object], lasts: object, label: object) -> bool:
     return (
         0 < len(words) <= WORDS_MAX
         and all(isinstance(word, str) for word in words)
-        and all(one is None or isinstance(one, str) for one in (lasts, label))
+        and all(item is None or isinstance(item, str) for item in (lasts, label))
     )
 
 
@@ -357,7 +357,7 @@ def _comparison(view: ClusterView, field: str, name: str, sign: str, wanted: str
         raise BadRequest(
             f"compare {field} with a number" + (", or with brokers by == or !=" if field in ("isr", "elr") else "")
         )
-    names = {one.strip() for one in wanted.strip("{}[]").split(",")} - {"", "none"}
+    names = {part.strip() for part in wanted.strip("{}[]").split(",")} - {"", "none"}
     there = {*found} if isinstance(found, tuple) else {found} - {"none"}
     return {**said, "holds": (there == names) is (sign == "==")}
 
@@ -383,7 +383,7 @@ def cluster_state(run: ScenarioRun) -> dict[str, Any]:
         "nodes": [_node(view, name) for name in (*view.brokers, *view.controllers, *view.clients)],
         "outside_clients": list(run.cluster.fabric.outsiders),
         "partitions": [_partition(view, name) for name in sorted(view.partitions)],
-        "faults": [_fault(one) for one in run.timeline.in_force() if still_holds(run, one)],
+        "faults": [_fault(item) for item in run.timeline.in_force() if still_holds(run, item)],
     }
 
 

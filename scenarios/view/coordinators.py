@@ -145,7 +145,7 @@ class CoordinatorChanges(Listener):
             self._told[group.name] = told
             found.append(["group", place, self._nodes.place(group.coordinator), phase, group.generation])
         owners, before = group.owners, self._owners.get(group.name, {})
-        for partition in (*owners, *(one for one in before if one not in owners)):
+        for partition in (*owners, *(item for item in before if item not in owners)):
             owner = owners.get(partition)
             is_known = partition in before
             if is_known and partition in owners and before[partition] == owner:

@@ -71,8 +71,8 @@ def labels_of(runs: Sequence[NamedRun]) -> list[str]:
     variants, numbers = [run.variant for run in runs], [f"run {run.number}" if run.number else "" for run in runs]
     for more in (variants, numbers, [f"#{place}" for place in range(1, len(runs) + 1)]):
         labels = [
-            label if labels.count(label) == 1 or one in ("", label) else f"{label}, {one}"
-            for label, one in zip(labels, more, strict=True)
+            label if labels.count(label) == 1 or item in ("", label) else f"{label}, {item}"
+            for label, item in zip(labels, more, strict=True)
         ]
     return labels
 
@@ -108,7 +108,7 @@ def _with_variant(run: NamedRun, found: str) -> list[str]:
 
 def _settings(scenario: Scenario, others: Sequence[Scenario]) -> Iterator[str]:
     """Yield the settings that differ, such as `acks=1`, or `p1 acks=1` if several clients have different values."""
-    trees = [_leaves(as_tree(one)) for one in (scenario, *others)]
+    trees = [_leaves(as_tree(item)) for item in (scenario, *others)]
     paths = _paths_that_differ(trees)
     owners = Counter(path[-1] for path in paths)
     for path in paths:
@@ -163,11 +163,11 @@ def _steps(scenario: Scenario, others: Sequence[Scenario]) -> list[str]:
     """Return the steps that another run lacks or, if there are none, `without ...` for each step only others have."""
     mine, *theirs = [
         [
-            f"{unlabelled_sentence(step, one.timeline)} {_moment(trigger_text(step))}"
-            for step in one.timeline
+            f"{unlabelled_sentence(step, item.timeline)} {_moment(trigger_text(step))}"
+            for step in item.timeline
             if step.verb != "check"
         ]
-        for one in (scenario, *others)
+        for item in (scenario, *others)
     ]
     own = [step for step in mine if any(step not in other for other in theirs)]
     lacking = [step for step in dict.fromkeys(step for other in theirs for step in other) if step not in mine]

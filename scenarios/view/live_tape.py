@@ -101,7 +101,7 @@ class LiveTape(Listener):
             "records": tape.records.after(progress.records),
             "texts": tape.texts.after(progress.texts),
             "kinds": tape.kinds.after(progress.kinds),
-            "faults": [one.as_json() for one in tape.faults],
+            "faults": [fault.as_json() for fault in tape.faults],
             "at": tape.at_us[first:last],
             "kind": tape.kind[first:last],
             "node": tape.node[first:last],

@@ -72,7 +72,7 @@ def run_of_page(
         "stories": [story_json(story, tape) for story in stories],
         "questions": [question.as_json() for question in questions_of(rows, tape, summary, scenario)],
         "what_if": {
-            record: [[one.change, int(one.saved), one.sentence] for one in outcomes]
+            record: [[outcome.change, int(outcome.saved), outcome.sentence] for outcome in outcomes]
             for record, outcomes in (what_if or {}).items()
         },
     }
@@ -120,7 +120,7 @@ def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
 
 def difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
     """Return [time, event in `run`, event in `first`] where a run diverges from the first one, None if it does not."""
-    is_real, was_real = (bool(one.document["head"]["sampled"]) for one in (run, first))
+    is_real, was_real = (bool(item.document["head"]["sampled"]) for item in (run, first))
     if is_real != was_real:
         # Events of real Kafka come from samples and have times of the wall clock, so no two events are equal.
         nodes = {True: "the nodes are Apache Kafka", False: "the nodes are simulated by Highwater"}
@@ -197,7 +197,7 @@ def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
 def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[str, Any]) -> int:
     """Return the index on the tape of the event at which the page opens: the decisive event, if there is one."""
     for story in stories:
-        places = [tape.places[one.seq] for one in story.moments if one.decisive and one.seq in tape.places]
+        places = [tape.places[moment.seq] for moment in story.moments if moment.decisive and moment.seq in tape.places]
         if places:
             return places[-1]
     for anomaly in summary["anomalies"]:
@@ -212,7 +212,7 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
             if tape.key[place] == sign and tape.at_us[place] > 0 and tape.partition[place] in partitions:
                 return place
     for story in stories:
-        places = [tape.places[one.seq] for one in story.moments if one.seq in tape.places]
+        places = [tape.places[moment.seq] for moment in story.moments if moment.seq in tape.places]
         if places:
             return places[-1]
     acked = _first(tape, RecordAcked)
@@ -235,9 +235,10 @@ def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:
         "would": document["would_have_saved"],
         "would_not": document["would_not_have_saved"],
         "moments": [
-            [tape.places.get(one.seq, -1), one.at_us, one.sentence, int(one.decisive)] for one in story.moments
+            [tape.places.get(moment.seq, -1), moment.at_us, moment.sentence, int(moment.decisive)]
+            for moment in story.moments
         ],
-        "holdings": [[one.at_us, dict(one.brokers), one.producer] for one in story.holdings],
+        "holdings": [[holding.at_us, dict(holding.brokers), holding.producer] for holding in story.holdings],
     }
 
 
@@ -284,12 +285,12 @@ def _alerts(dashboard: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"alerts": [], "lost_us": None}
     alerts = [
         [
-            one["alert"],
-            one["fired_us"],
-            max((until - since for _, since, until in one["true"]), default=0),
-            one["for_us"],
+            item["alert"],
+            item["fired_us"],
+            max((until - since for _, since, until in item["true"]), default=0),
+            item["for_us"],
         ]
-        for one in dashboard["alerts"]
+        for item in dashboard["alerts"]
     ]
     return {"alerts": alerts, "lost_us": dashboard["lost_us"]}
 

@@ -358,8 +358,8 @@ class _Everyday(_Questions):
             return
         partition = self._view.partitions.get(name)
         assigned, leader = (partition.assigned, partition.leader) if partition else ((), None)
-        fewer = [tuple(node for node in before if node != one) for one in before if one != leader]
-        more = [(*before, one) for one in assigned if one not in before]
+        fewer = [tuple(node for node in before if node != item) for item in before if item != leader]
+        more = [(*before, item) for item in assigned if item not in before]
         options = sorted(", ".join(sorted(isr)) for isr in (after, *fewer, *more))
         ask = f"The ISR of {name} is {{{', '.join(before)}}}. It is about to change. Which brokers does it have then?"
         self._ask(row, ask, options, ", ".join(sorted(after)), row.event.sentence())
@@ -463,7 +463,7 @@ def _states(asked: AnswerFromTrace, rows: Sequence[TraceRow]) -> Iterator[tuple[
     view = ClusterView((), ())
     for row in rows:
         view(row)
-        partition = next((one for name, one in view.partitions.items() if str(name) == asked.of), None)
+        partition = next((item for name, item in view.partitions.items() if str(name) == asked.of), None)
         if partition is not None:
             yield partition, asked.by_us is None or row.at_us <= asked.by_us
 
@@ -542,7 +542,7 @@ def _not_refuted(
         for row in seen:
             view(row)
         down = {node for node in view.brokers if not view.running(node)}
-        current = next((one for name, one in view.partitions.items() if str(name) == asked.of), None)
+        current = next((item for name, item in view.partitions.items() if str(name) == asked.of), None)
         stays = set(current.isr) if current is not None and asked.kind == "isr" else set()
         refuted = {option for option in options if down & ({*option.split(", ")} - stays)}
     elif asked.kind == "hw":

@@ -170,7 +170,7 @@ class Tape:
             "records": list(self.records),
             "texts": list(self.texts),
             "kinds": list(self.kinds),
-            "faults": [one.as_json() for one in self.faults],
+            "faults": [fault.as_json() for fault in self.faults],
             "at": _differences(self.at_us),
             "kind": self.kind,
             "node": self.node,

@@ -85,10 +85,10 @@ class ClusterWatch:
         """
         known = self.brokers.get(broker_id)
         is_in = known is not None and known.listed
-        lists_itself = listed is None or any(one.broker_id == broker_id for one in listed)
-        others = (one for one in self.brokers.values() if one.broker_id != broker_id)
+        lists_itself = listed is None or any(item.broker_id == broker_id for item in listed)
+        others = (broker for broker in self.brokers.values() if broker.broker_id != broker_id)
         return (is_in and lists_itself) or not any(
-            one.listed and one.answered_us is not None and one.silent_since_us is None for one in others
+            other.listed and other.answered_us is not None and other.silent_since_us is None for other in others
         )
 
     def _came(self, known: WatchedBroker) -> None:
@@ -129,7 +129,7 @@ class ClusterWatch:
             if hold.length_us >= HOLD_TOLD_FROM_US:
                 for broker_id in hold.holders:
                     holding.setdefault(broker_id, []).append(name)
-        for broker_id in [one for one in self._holding if one not in holding]:
+        for broker_id in [item for item in self._holding if item not in holding]:
             broker, lasted = broker_name(broker_id), duration(now_us - self._holding.pop(broker_id))
             reason = f"{broker} no longer holds back a high watermark, after {lasted}"
             self._ended(f"held-by-{broker}", HOLDS_BACK, broker, reason)
@@ -149,14 +149,14 @@ class ClusterWatch:
         """Process one broker's metadata of all partitions: emit the differences from the last known state."""
         self._enter(now_us)
         self.left_out = answer.left_out
-        there = {one.name: one for one in answer.partitions}
+        there = {partition.name: partition for partition in answer.partitions}
         self._forget(there)
-        for name, one in there.items():
+        for name, item in there.items():
             known = self.partitions.get(name)
             if known is None:
-                self._created(one)
-            elif one != known.answer:
-                self._changed(known, one)
+                self._created(item)
+            elif item != known.answer:
+                self._changed(known, item)
 
     def min_isr_of(self, topic: str) -> int | None:
         """Return a topic's min.insync.replicas, None if it is unknown."""
@@ -192,8 +192,8 @@ class ClusterWatch:
         """
         gone: dict[str, None] = {}
         for name, known in self.partitions.items():
-            one = there.get(name)
-            if one is None or (one.topic_id is not None and one.topic_id != known.answer.topic_id):
+            item = there.get(name)
+            if item is None or (item.topic_id is not None and item.topic_id != known.answer.topic_id):
                 gone[name.topic] = None
         for topic in gone:
             for name in [name for name in self.partitions if name.topic == topic]:
@@ -202,29 +202,33 @@ class ClusterWatch:
             self._min_isr.pop(topic, None)
             self._emit(trace.TopicDeleted(node=CONTROLLER, topic=topic))
 
-    def _created(self, one: PartitionAnswer) -> None:
-        known = self.partitions[one.name] = WatchedPartition(one.name, one, max(one.leader_epoch, 0))
-        known.configured_min_isr = self._min_isr.get(one.name.topic)
+    def _created(self, partition_answer: PartitionAnswer) -> None:
+        known = self.partitions[partition_answer.name] = WatchedPartition(
+            partition_answer.name, partition_answer, max(partition_answer.leader_epoch, 0)
+        )
+        known.configured_min_isr = self._min_isr.get(partition_answer.name.topic)
         for event in statements.created(known):
             self._emit(event)
 
-    def _changed(self, known: WatchedPartition, one: PartitionAnswer) -> None:
+    def _changed(self, known: WatchedPartition, partition_answer: PartitionAnswer) -> None:
         before = known.answer
-        if 0 <= one.leader_epoch < known.leader_epoch:
+        if 0 <= partition_answer.leader_epoch < known.leader_epoch:
             return  # The answering broker has old metadata.
-        known.answer = one
+        known.answer = partition_answer
         known.partition_epoch += 1
-        if one.replicas != before.replicas:
+        if partition_answer.replicas != before.replicas:
             self._emit(statements.reassigned(known, before))
-        if one.leader != before.leader or one.leader_epoch > known.leader_epoch:
+        if partition_answer.leader != before.leader or partition_answer.leader_epoch > known.leader_epoch:
             # Before version 7 Metadata has no leader epoch, so leader changes are counted.
-            known.leader_epoch = one.leader_epoch if one.leader_epoch >= 0 else known.leader_epoch + 1
+            known.leader_epoch = (
+                partition_answer.leader_epoch if partition_answer.leader_epoch >= 0 else known.leader_epoch + 1
+            )
             self.holds.ended(known.name)
             known.ends = LeaderEnds()
             self._emit(statements.elected(known, before))
-        elif sorted(one.isr) != sorted(before.isr):
+        elif sorted(partition_answer.isr) != sorted(before.isr):
             self._emit(statements.isr_changed(known, before))
-        if one.elr is not None and sorted(one.elr) != sorted(before.elr or ()):
+        if partition_answer.elr is not None and sorted(partition_answer.elr) != sorted(before.elr or ()):
             self._emit(statements.elr_changed(known, before.elr or ()))
 
     # ------------------------------------------------------------------------------------------------------ replicas

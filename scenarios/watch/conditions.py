@@ -57,7 +57,7 @@ class Conditions:
 def _true(kind: str, watch: ClusterWatch, now_us: int) -> Iterator[tuple[str, int]]:
     """Yield (partition or broker, time since which it is known) for everything of which a condition is true."""
     if kind == "no-answer":
-        silent = ((one.broker_id, one.silent_since_us) for one in watch.brokers.values())
+        silent = ((broker.broker_id, broker.silent_since_us) for broker in watch.brokers.values())
         yield from ((broker_name(broker), since_us) for broker, since_us in silent if since_us is not None)
         return
     for name, known in watch.partitions.items():

@@ -129,7 +129,7 @@ class BrokerLink:
         assert settings is not None
         error, offered = await self.ask(questions.sasl_handshake(settings.mechanism))
         if error is not ErrorCode.NONE:
-            known = ", ".join(one for one in MECHANISMS if one in offered)
+            known = ", ".join(item for item in MECHANISMS if item in offered)
             unknown = f"use a broker with one of {', '.join(MECHANISMS)}"
             raise LinkFailed(
                 f"{self._broker} does not support sasl.mechanism={settings.mechanism}",

@@ -133,7 +133,9 @@ def versions() -> WireQuestion[Ranges]:
     def read(answer: Entity) -> Ranges:
         if answer.error_code is not ErrorCode.NONE:
             raise PeerViolation(f"ApiVersions was refused with {answer.error_code.name}")
-        return {int(one.api_key): (int(one.min_version), int(one.max_version)) for one in answer.api_keys}
+        return {
+            int(api_key.api_key): (int(api_key.min_version), int(api_key.max_version)) for api_key in answer.api_keys
+        }
 
     return _cold(API_VERSIONS, 0, read)
 
@@ -213,10 +215,10 @@ def min_isrs(speaks: Speaks, topics: Sequence[str]) -> WireQuestion[dict[str, in
 
     def read(answer: Entity) -> dict[str, int]:
         found = {}
-        for one in answer.results:
-            for config in one.configs or ():
-                if one.error_code is ErrorCode.NONE and config.name == MIN_ISR and (config.value or "").isdecimal():
-                    found[str(one.resource_name)] = int(config.value[:9])
+        for result in answer.results:
+            for config in result.configs or ():
+                if result.error_code is ErrorCode.NONE and config.name == MIN_ISR and (config.value or "").isdecimal():
+                    found[str(result.resource_name)] = int(config.value[:9])
         return found
 
     return _cold(
@@ -240,12 +242,14 @@ def log_ends(speaks: Speaks, names: Sequence[TopicPartition]) -> WireQuestion[li
     def read(answer: Entity) -> list[ReplicaAnswer]:
         return [
             ReplicaAnswer(
-                TopicPartition(str(topic.name), int(one.partition_index)),
-                int(one.offset) if one.error_code is ErrorCode.NONE and int(one.offset) >= 0 else None,
-                error=one.error_code,
+                TopicPartition(str(topic.name), int(partition.partition_index)),
+                int(partition.offset)
+                if partition.error_code is ErrorCode.NONE and int(partition.offset) >= 0
+                else None,
+                error=partition.error_code,
             )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
 
     return _cold(
@@ -283,12 +287,14 @@ def high_watermarks(speaks: Speaks, log_ends: Mapping[TopicPartition, Offset]) -
             return [ReplicaAnswer(name, error=answer.error) for name in log_ends]
         return [
             ReplicaAnswer(
-                TopicPartition(str(topic), one.partition),
-                high_watermark=one.high_watermark if one.error is ErrorCode.NONE and one.high_watermark >= 0 else None,
-                error=one.error,
+                TopicPartition(str(topic), part.partition),
+                high_watermark=part.high_watermark
+                if part.error is ErrorCode.NONE and part.high_watermark >= 0
+                else None,
+                error=part.error,
             )
             for topic, parts in answer.topics
-            for one in parts
+            for part in parts
         ]
 
     return WireQuestion(
@@ -365,9 +371,9 @@ class ReplicaAnswer(NamedTuple):
 
 def brokers_of(entities: Iterable[Entity]) -> tuple[ListedBroker, ...]:
     found = {
-        int(one.node_id): ListedBroker(int(one.node_id), str(one.host), int(one.port), one.rack)
-        for one in entities
-        if int(one.node_id) >= 0 and one.host and 0 < int(one.port) < 65_536
+        int(entity.node_id): ListedBroker(int(entity.node_id), str(entity.host), int(entity.port), entity.rack)
+        for entity in entities
+        if int(entity.node_id) >= 0 and entity.host and 0 < int(entity.port) < 65_536
     }
     return tuple(found[broker_id] for broker_id in sorted(found)[:BROKERS_MAX])
 
@@ -392,18 +398,18 @@ def partitions_of(
             taken = topic.partitions[: max(0, room - len(found))]
             left_out += len(topic.partitions) - len(taken)
             topic_id = getattr(topic, "topic_id", None)
-            found += (_partition(name, topic_id, one) for one in taken)
+            found += (_partition(name, topic_id, item) for item in taken)
     return found, left_out
 
 
-def _partition(topic: str, topic_id: UUID | None, one: Entity) -> PartitionAnswer:
-    elr = getattr(one, "eligible_leader_replicas", None)
+def _partition(topic: str, topic_id: UUID | None, entity: Entity) -> PartitionAnswer:
+    elr = getattr(entity, "eligible_leader_replicas", None)
     return PartitionAnswer(
-        TopicPartition(topic, int(one.partition_index)),
-        int(one.leader_id),
-        int(getattr(one, "leader_epoch", -1)),
-        _ids(one.replica_nodes),
-        _ids(one.isr_nodes),
+        TopicPartition(topic, int(entity.partition_index)),
+        int(entity.leader_id),
+        int(getattr(entity, "leader_epoch", -1)),
+        _ids(entity.replica_nodes),
+        _ids(entity.isr_nodes),
         None if elr is None else _ids(elr),
         topic_id,
     )

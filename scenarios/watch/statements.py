@@ -124,16 +124,16 @@ CONTROLLER = "c1"
 
 
 def created(known: WatchedPartition) -> Iterator[TraceEvent]:
-    one = known.answer
+    item = known.answer
     yield trace.PartitionCreated(
         node=CONTROLLER,
-        broker=broker_name(one.leader) if one.leader >= 0 else None,
-        replicas=names_of(one.replicas),
-        isr=names_of(one.isr),
+        broker=broker_name(item.leader) if item.leader >= 0 else None,
+        replicas=names_of(item.replicas),
+        isr=names_of(item.isr),
         min_isr=known.configured_min_isr or 1,
         **_place_and_epochs(known),
     )
-    if one.elr:
+    if item.elr:
         yield elr_changed(known, ())
 
 
@@ -157,31 +157,31 @@ def elected(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
     Args:
         before: the partition before the change.
     """
-    one = known.answer
+    item = known.answer
     previous = broker_name(before.leader) if before.leader >= 0 else None
     seen = {
         "previous_leader": previous,
-        "isr": names_of(one.isr),
+        "isr": names_of(item.isr),
         "previous_isr": names_of(before.isr),
         **_place_and_epochs(known),
     }
-    if one.leader < 0:
+    if item.leader < 0:
         return trace.PartitionWentOffline(node=CONTROLLER, **seen)
-    clean = one.leader in before.isr or one.leader in (before.elr or ())
+    clean = item.leader in before.isr or item.leader in (before.elr or ())
     return trace.LeaderElected(
         node=CONTROLLER,
-        broker=broker_name(one.leader),
+        broker=broker_name(item.leader),
         clean=clean,
-        electable=() if one.leader in before.isr else names_of(before.elr or ()),
+        electable=() if item.leader in before.isr else names_of(before.elr or ()),
         **seen,
     )
 
 
 def isr_changed(known: WatchedPartition, before: PartitionAnswer) -> TraceEvent:
-    one = known.answer
+    item = known.answer
     return trace.IsrCommitted(
         node=CONTROLLER,
-        isr=names_of(one.isr),
+        isr=names_of(item.isr),
         previous_isr=names_of(before.isr),
         proposed_by=None,
         **_place_and_epochs(known),

@@ -167,27 +167,27 @@ class Watcher:
             if await self._describe(link, broker_name(broker_id), broker_id):
                 self._cluster_due = now + self.interval_s
             self._claimed_until = 0.0
-        names = [name for name, one in self.watch.partitions.items() if broker_id in one.answer.replicas]
+        names = [name for name, item in self.watch.partitions.items() if broker_id in item.answer.replicas]
         for first in range(0, len(names), PARTITIONS_PER_REQUEST):
             await self._ask_replicas(broker_id, link, names[first : first + PARTITIONS_PER_REQUEST])
 
     async def _ask_replicas(self, broker_id: BrokerId, link: BrokerLink, names: Sequence[TopicPartition]) -> None:
-        ends = {one.name: one for one in await link.ask(questions.log_ends(link.speaks, names))}
-        known = {name: one.log_end_offset for name, one in ends.items() if one.log_end_offset is not None}
+        ends = {item.name: item for item in await link.ask(questions.log_ends(link.speaks, names))}
+        known = {name: item.log_end_offset for name, item in ends.items() if item.log_end_offset is not None}
         asked_for = dict.fromkeys(names)
         at_end = {name: end for name, end in known.items() if name in asked_for}
         marks: dict[TopicPartition, ReplicaAnswer] = {}
         if at_end:
-            marks = {one.name: one for one in await link.ask(questions.high_watermarks(link.speaks, at_end))}
+            marks = {item.name: item for item in await link.ask(questions.high_watermarks(link.speaks, at_end))}
         both = []
         for name in asked_for:
-            one, mark = ends.get(name), marks.get(name)
-            if one is None:
+            item, mark = ends.get(name), marks.get(name)
+            if item is None:
                 continue
             if mark is not None:
-                error = one.error if mark.high_watermark is not None else mark.error
-                one = ReplicaAnswer(name, one.log_end_offset, mark.high_watermark, error)
-            both.append(one)
+                error = item.error if mark.high_watermark is not None else mark.error
+                item = ReplicaAnswer(name, item.log_end_offset, mark.high_watermark, error)
+            both.append(item)
         self.watch.replicas_answered(self.now_us, broker_id, both)
 
     # ------------------------------------------------------------------------------------------------------- cluster
@@ -215,7 +215,7 @@ class Watcher:
             if page.cursor is None or (cursor is not None and page.cursor <= cursor):
                 break
             cursor = page.cursor
-        topics = list(dict.fromkeys(one.name.topic for one in partitions))
+        topics = list(dict.fromkeys(partition.name.topic for partition in partitions))
         unknown = [topic for topic in topics if self.watch.min_isr_of(topic) is None]
         if time.monotonic() >= self._min_isr_due:
             self._min_isr_due = time.monotonic() + MIN_ISR_EVERY_S

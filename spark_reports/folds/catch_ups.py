@@ -70,24 +70,24 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
                 if name in returned:
                     returned[name].joins(at_us)
             continue
-        one = returned.get(node)
+        item = returned.get(node)
         if what in (STARTED, STOPPED):
-            if one is not None and one.first_us is not None:
-                yield one.row(node)
+            if item is not None and item.first_us is not None:
+                yield item.row(node)
             returned.pop(node, None)
             if what == STARTED and node in known:
                 returned[node] = _Return(at_us)
             if what == STARTED:
                 known.add(node)
-        elif one is None:
+        elif item is None:
             continue
         elif what == FETCHED:
-            one.fetches(at_us, offset, end)
+            item.fetches(at_us, offset, end)
         else:
-            one.appends(size_bytes or 0, last_offset - base_offset + 1)
-    for node, one in returned.items():
-        if one.first_us is not None:
-            yield one.row(node)
+            item.appends(size_bytes or 0, last_offset - base_offset + 1)
+    for node, item in returned.items():
+        if item.first_us is not None:
+            yield item.row(node)
 
 
 def cut(facts: pa.Table) -> pa.Table:

@@ -77,6 +77,6 @@ def first_place(groups: Any, stated: Any, count: int) -> Any:
 def highest_so_far(values: Any, first: Any) -> Any:
     """Return for each index the highest value of its group so far; `first` is from begins()."""
     highest = values.copy()
-    for one in np.split(highest, np.flatnonzero(first)[1:]):
-        np.maximum.accumulate(one, out=one)
+    for part in np.split(highest, np.flatnonzero(first)[1:]):
+        np.maximum.accumulate(part, out=part)
     return highest

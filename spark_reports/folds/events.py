@@ -213,18 +213,18 @@ class TableFold:
         """Return the new events of a slice, one table per kind of event."""
         facts = self._folding.facts
         read = {
-            what: one.chosen(piece.rows[str(one.source)])
-            if one.is_sliced
+            what: item.chosen(piece.rows[str(item.source)])
+            if item.is_sliced
             else self._read_at_once(what, piece.since, piece)
-            for what, one in facts.items()
-            if not one.everywhere
+            for what, item in facts.items()
+            if not item.everywhere
         }
         known = together([rows.select(KEY) for rows in read.values()]).cast(_PARTITIONS)
         known = known.group_by(list(KEY), use_threads=False).aggregate([])
         fresh = [key for key in map(tuple, map(dict.values, known.to_pylist())) if key not in self._partitions]
         found = []
-        for what, one in facts.items():
-            if one.everywhere:
+        for what, item in facts.items():
+            if item.everywhere:
                 found.append(_in_each(self._read_at_once(what, piece.since, piece), [*self._partitions], what))
                 found.append(_in_each(self._read_at_once(what, BEGIN, piece), fresh, what))
             else:
@@ -264,7 +264,9 @@ def _in_each(rows: pa.Table, partitions: Sequence[tuple[str, int]], what: str) -
     """Return all rows once for each partition, with the columns topic, partition and `what`."""
     owner = pa.array(np.repeat(np.arange(len(partitions)), len(rows)))
     repeated = rows.take(pa.array(np.tile(np.arange(len(rows)), len(partitions))))
-    owners = pa.Table.from_pylist([dict(zip(KEY, one, strict=True)) for one in partitions], _PARTITIONS).take(owner)
+    owners = pa.Table.from_pylist(
+        [dict(zip(KEY, partition, strict=True)) for partition in partitions], _PARTITIONS
+    ).take(owner)
     repeated = repeated.append_column("topic", owners["topic"].cast(WORD)).append_column(
         "partition", owners["partition"]
     )

@@ -45,15 +45,15 @@ def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, .
             current_since = since
         if what == JOINED:
             held: tuple[str, ...] = ()
-            for name, (_, one, theirs, _) in list(members.items()):
-                if instance is not None and one == instance:
+            for name, (_, item, theirs, _) in list(members.items()):
+                if instance is not None and item == instance:
                     held = theirs
                     del members[name]
             members[member] = (client_id, instance, held, generation)
         elif what == LEFT:
             members.pop(member, None)
         elif what == REBALANCES and not is_cooperative:
-            members = {name: (client, one, (), epoch) for name, (client, one, _, epoch) in members.items()}
+            members = {name: (client, item, (), epoch) for name, (client, item, _, epoch) in members.items()}
         elif what == REBALANCED:
             is_cooperative = cooperative
             if is_empty:

@@ -148,5 +148,5 @@ def lost_records(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
                 for kept in replica.within(end, 1 << 63):
                     lost[kept.record].cut(kept, cut, truncated=False)
             replica.disk_lost = False
-    for one in lost.values():
-        yield one.row(elections, disk_losses)
+    for item in lost.values():
+        yield item.row(elections, disk_losses)

@@ -99,14 +99,14 @@ def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             if what == CREATED:
                 lost_us = None
             if what == ELECTED:
-                one = last[node, epoch] = _Election((epoch, seq, at_us, node, previous_leader, clean, isr, reason))
-                one.lost_us = lost_us
-                found.append(one)
+                item = last[node, epoch] = _Election((epoch, seq, at_us, node, previous_leader, clean, isr, reason))
+                item.lost_us = lost_us
+                found.append(item)
             is_lost = what == OFFLINE or (what == ELECTED and node in down)
         if is_lost and lost_us is None:
             lost_us = at_us
-    for one in found:
-        yield one.row()
+    for item in found:
+        yield item.row()
 
 
 def elections_cut(facts: pa.Table) -> pa.Table:

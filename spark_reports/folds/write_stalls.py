@@ -41,8 +41,8 @@ class Ends(NamedTuple):
         for row in self.stops.to_pylist():
             stops.setdefault((row["run"], row["client"]), []).append((row["seq"], row["at_us"]))
         last = {row["run"]: row["end_us"] for row in self.runs.to_pylist()}
-        for one in np.unique(client).tolist():
-            row_indexes = np.flatnonzero(client == one)
+        for item in np.unique(client).tolist():
+            row_indexes = np.flatnonzero(client == item)
             run, name = facts.select(["run", "client"]).slice(int(row_indexes[0]), 1).to_pylist()[0].values()
             its = sorted(stops.get((run, name), []))
             life[row_indexes] = np.searchsorted([at for at, _ in its], seq[row_indexes])

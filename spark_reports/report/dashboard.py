@@ -83,15 +83,15 @@ def dashboard_of(summary: Mapping[str, Any]) -> DashboardShown | None:
         return DashboardShown(
             [
                 AlertShown(
-                    str(one["alert"]), str(one["condition"]), int(one["for_us"]),
-                    [(str(series), int(since), int(until)) for series, since, until in one["true"]],
-                    int(one["intervals"]), _time(one["fired_us"]),
+                    str(item["alert"]), str(item["condition"]), int(item["for_us"]),
+                    [(str(series), int(since), int(until)) for series, since, until in item["true"]],
+                    int(item["intervals"]), _time(item["fired_us"]),
                 )
-                for one in found["alerts"]
+                for item in found["alerts"]
             ],
             [
-                MovedMetric(str(one["metric"]), int(one["from_us"]), _time(one["until_us"]), int(one["worst"]))
-                for one in found["moved"]
+                MovedMetric(str(item["metric"]), int(item["from_us"]), _time(item["until_us"]), int(item["worst"]))
+                for item in found["moved"]
             ],
             _time(found["lost_us"]),
         )  # fmt: skip

@@ -119,7 +119,7 @@ def without_clients(settings: Mapping[str, str], contents: Sequence[tuple[str, A
     """Return settings and contents of a page without entries that need a producer or a scenario."""
     return {
         "settings": {name: value for name, value in settings.items() if name not in ("acks", "seed")},
-        "contents": [one for one in contents if one[0] != "acks"],
+        "contents": [content for content in contents if content[0] != "acks"],
     }
 
 

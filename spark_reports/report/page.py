@@ -191,12 +191,12 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
         "verdict": [(name, JEPSEN_CLASS[name]) for name in verdict],
         "headline": words.headline(anomalies, counts, silent),
         "mood": "bad" if verdict else "warn" if len(silent) else "ok",
-        "blame": blame or " ".join(one.brief for one in stood),
+        "blame": blame or " ".join(item.brief for item in stood),
         # If records were lost, that comes first.
         "stood": [] if verdict else stood,
         "stood_left_out": "" if verdict else " ".join(waits_left_out),
         "notes": words.notes(counts, silent, unanswered)
-        + ([one.what for one in stood] + waits_left_out if verdict else [])
+        + ([item.what for item in stood] + waits_left_out if verdict else [])
         + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
         + coordinator_notes(tables)
         + internal_notes(internal),
@@ -215,8 +215,8 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
         **lists,
         "contents": _contents(lists, internal, has_dashboard=heading.dashboard is not None),
         "partitions": [
-            functools.partial(_partition, one, row["end_us"], tables, of_all_runs, places)
-            for one in worst[:PARTITIONS_DRAWN]
+            functools.partial(_partition, item, row["end_us"], tables, of_all_runs, places)
+            for item in worst[:PARTITIONS_DRAWN]
         ],
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
         "overview_left_out": max(0, len(tables["availability"]) - ROWS_SHOWN),

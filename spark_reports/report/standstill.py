@@ -92,8 +92,8 @@ def with_causes(told: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) 
     `waits` is the list of waits in summary.json.
     """
     found = []
-    for one in told:
-        about, facts = one.about, list(one.facts)
+    for item in told:
+        about, facts = item.about, list(item.facts)
         for wait in waits:
             is_its = about.get("client") == wait["client"] or about.get("group_id") == wait["client"]
             if wait["partition"] != _place(about) or not is_its:
@@ -103,7 +103,7 @@ def with_causes(told: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) 
                 for part in wait["stretches"]
                 if part["cause"] not in _TOLD_BY_TABLES and _shared_us(_as_row(part), about) > 0
             ]
-        found.append(one._replace(facts=sorted(facts, key=lambda fact: fact.at_us)))
+        found.append(item._replace(facts=sorted(facts, key=lambda fact: fact.at_us)))
     return found
 
 
@@ -129,7 +129,7 @@ def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[st
         stalls: rows of hw_stalls.
         told: waits that the page describes elsewhere.
     """
-    untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
+    untold = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in told))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
     together: list[list[Row]] = []
     latest: dict[tuple[tuple[str, ...], bool, str], list[Row]] = {}
@@ -299,12 +299,12 @@ def _met(wait: Row, rows: Rows) -> list[Row]:
     return sorted((row for row in _there(wait, rows) if _meet(row, wait)), key=lambda row: row["from_us"])
 
 
-def _meet(one: Row, other: Row) -> bool:
-    return _place(one) == _place(other) and _shared_us(one, other) > 0
+def _meet(row: Row, other: Row) -> bool:
+    return _place(row) == _place(other) and _shared_us(row, other) > 0
 
 
-def _shared_us(one: Row, other: Row) -> int:
-    return int(min(one["until_us"], other["until_us"]) - max(one["from_us"], other["from_us"]))
+def _shared_us(row: Row, other: Row) -> int:
+    return int(min(row["until_us"], other["until_us"]) - max(row["from_us"], other["from_us"]))
 
 
 def _length_us(row: Row) -> int:

@@ -256,7 +256,7 @@ def blame(lost: Rows, elections: Rows) -> str:
     """Return one or two sentences about the causes of losses, for the table of many runs; empty if nothing was lost."""
     said = []
     who = zip(lost.values("acked_by"), lost.values("acks"), lost.values("elected"), strict=True)
-    last = {one: index for index, one in enumerate(who)}
+    last = {item: index for index, item in enumerate(who)}
     for row in [lost[index] for index in list(last.values())[:2]]:
         after = ""
         if (chosen := _another_was_chosen(row, elections)) is not None:
@@ -339,7 +339,7 @@ def _is_same(number: int, known: Sequence[int], groups: Sequence[Rows], steps: S
     if steps[number] == steps[known[0]]:
         return True
     is_soon = steps[number][-1][0] - steps[known[0]][-1][0] <= TOGETHER_US
-    return is_soon and _place(groups[number][0]) not in [_place(groups[one][0]) for one in known]
+    return is_soon and _place(groups[number][0]) not in [_place(groups[item][0]) for item in known]
 
 
 def _place(row: Row) -> tuple[str, int]:

@@ -103,7 +103,7 @@ def render(search: Search, pace: str) -> str:
     return environment().get_template("search.html.j2").render(
         search=search,
         headline=headline(search),
-        mood="bad" if any(one["our_bug"] for one in search["findings"]) else "warn" if search["findings"] else "ok",
+        mood="bad" if any(item["our_bug"] for item in search["findings"]) else "warn" if search["findings"] else "ok",
         tiles=_tiles(search),
         chart=chart_in_html(findings_chart(search), description) if search["findings"] else "",
         pace=pace,
@@ -122,7 +122,7 @@ def headline(search: Search) -> str:
         most = f"at most {bound:.2g} % of all such schedules break something (95 % confidence)"
         return f"Nothing broke in {schedules}; {most}."
     bugs, by_era, of_no_release = (
-        [one["kind"] for one in kinds if one["cause"] == cause] for cause in ("bug", "era", "no release")
+        [kind["kind"] for kind in kinds if kind["cause"] == cause] for cause in ("bug", "era", "no release")
     )
     broke = f"{search['broke_something']:,} of {schedules} broke something, in {counted(len(kinds), 'way')}"
     if bugs:
@@ -137,7 +137,7 @@ def headline(search: Search) -> str:
 def _tiles(search: Search) -> list[tuple[str, str, str]]:
     """Return the search's key figures as (text, label, CSS class)."""
     kinds = search["findings"]
-    bugs = sum(one["our_bug"] for one in kinds)
+    bugs = sum(kind["our_bug"] for kind in kinds)
     return [
         (f"{search['played']:,}", "schedules played", ""),
         (f"{search['broke_something']:,}", "schedules that broke something", "warn" if kinds else "good"),

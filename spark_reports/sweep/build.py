@@ -92,7 +92,7 @@ def run_sweep(
     Raises:
         WorkersUnfit, JavaMissing, SparkFailed, OSError; KeyboardInterrupt after Ctrl-C if there are no rows.
     """
-    missing = folder.missing([Run(one, seed) for seed in seeds for one in settings])
+    missing = folder.missing([Run(setting, seed) for seed in seeds for setting in settings])
     progress(Pace.begin(missing))  # Show progress while Spark starts.
     with Interrupts() as interrupts, session_with_our_code(master, conf) as spark:
 
@@ -207,7 +207,7 @@ def _compiled(name: str, source: bytes, scratch: Path) -> Path:
 
 
 def _files(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if entry.name == "__pycache__" or entry.name.endswith(".pyc"):
             continue
         if entry.is_dir():

@@ -189,7 +189,7 @@ def _why(error: BaseException) -> str:
     """Return the line of a Java error that names the cause, otherwise the first line."""
     text = str(error)
     causes = re.findall(r"most recent failure: (?:Lost task \S+ in stage \S+ )?(.*)|Caused by: (.*)", text)
-    lines = [one or other for one, other in causes] or text.splitlines()
+    lines = [item or other for item, other in causes] or text.splitlines()
     return next((line.strip() for line in lines if line.strip()), type(error).__name__)
 
 

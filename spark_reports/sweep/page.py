@@ -190,8 +190,8 @@ def luminance(share: float) -> float:
     """
     step = min(share, 1.0) * (len(_SHADES) - 1)
     below = min(int(step), len(_SHADES) - 2)
-    one, other = (bytes.fromhex(shade[1:]) for shade in _SHADES[below : below + 2])
-    mixed = (((1 - step + below) * low + (step - below) * high) / 255 for low, high in zip(one, other, strict=True))
+    item, other = (bytes.fromhex(shade[1:]) for shade in _SHADES[below : below + 2])
+    mixed = (((1 - step + below) * low + (step - below) * high) / 255 for low, high in zip(item, other, strict=True))
     linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in mixed)
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 

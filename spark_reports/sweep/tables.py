@@ -145,4 +145,4 @@ def _grid(spark: SparkSession, settings: Sequence[tuple[str, ...]]) -> DataFrame
             StructField("settings", ArrayType(StringType(), False), False),
         ]
     )
-    return spark.createDataFrame([(setting_number, list(one)) for setting_number, one in enumerate(settings)], schema)
+    return spark.createDataFrame([(setting_number, list(item)) for setting_number, item in enumerate(settings)], schema)

@@ -69,18 +69,18 @@ def told_apart(named: DataFrame, produce: DataFrame, log: DataFrame) -> DataFram
         F.col("offset").alias("acked_at"),
         F.col("seq").alias("acked_seq"),
     )
-    one = [RUN, "seq", "base_offset", "place"]
+    item = [RUN, "seq", "base_offset", "place"]
     who = (
         twins.join(stands, [*position, "leader_epoch"])
         .filter((F.col("from_seq") <= F.col("seq")) & (F.col("seq") < F.col("until_seq")))
         .join(acks, [*PARTITION_KEY, "leader"])
         .filter(F.col("acked_at") == F.col("base_offset") + F.col("place"))
         .filter((F.col("from_seq") < F.col("acked_seq")) & (F.col("acked_seq") < F.col("until_its_next_seq")))
-        .groupBy(*one)
+        .groupBy(*item)
         .agg(F.collect_set("acked").alias("who"))
     )
     known = acks.select(*PARTITION_KEY, F.col("acked").alias("record"), F.lit(True).alias("is_acked")).distinct()
     is_unknown = F.col("who").isNull() & F.col("is_acked").isNull()
     stood_there = F.coalesce(F.array_contains("who", F.col("record")), is_unknown)
-    found = named.join(who, one, "left").join(known, [*PARTITION_KEY, "record"], "left")
+    found = named.join(who, item, "left").join(known, [*PARTITION_KEY, "record"], "left")
     return found.filter(~F.col("is_twin") | stood_there).select(*named.columns)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_reports.schema import RUN
 
 
-def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
+def overlapping(data_frame: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return each pair of intervals of `one` and `other` that have the same key and overlap in virtual time.
 
     An interval of length 0 overlaps with intervals that contain it. Both sides are assigned to time slots, whose width
@@ -31,7 +31,7 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
     """
     average = F.expr(f"(max(from_us) - min(from_us)) * count(DISTINCT struct({', '.join(key)})) div count(*)")
     scale = F.broadcast(
-        one.groupBy(RUN)
+        data_frame.groupBy(RUN)
         .agg(F.min("from_us").alias("_first"), F.max("from_us").alias("_last"), average.alias("_width"))
         .withColumn("_width", F.greatest(F.lit(1), "_width"))
     )
@@ -47,7 +47,7 @@ def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFra
 
     shares_time = (F.col("from_us") < F.col("other_until_us")) & (F.col("other_from_us") < F.col("until_us"))
     found_here = F.col("_slot") == slot("greatest(from_us, other_from_us)")
-    ones = F.broadcast(slotted(one, "from_us", "until_us").drop(*helpers[:3]))
+    ones = F.broadcast(slotted(data_frame, "from_us", "until_us").drop(*helpers[:3]))
     return (
         slotted(other, "other_from_us", "other_until_us")
         .join(ones, [*key, "_slot"])

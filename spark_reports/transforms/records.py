@@ -241,14 +241,14 @@ def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
     taken = compaction.filter(F.col("event") == names.BATCH_COMPACTED).select(
         *PARTITION_KEY, "node", F.col("seq").alias("taken_seq"), F.explode("removed").alias("taken_at")
     )
-    one, other = named.alias("one"), taken.alias("other")
+    item, other = named.alias("one"), taken.alias("other")
     is_its = [F.col(f"one.{name}") == F.col(f"other.{name}") for name in (*PARTITION_KEY, "node")]
     is_before = (
         (F.col("one.base_offset") + F.col("one.place") == F.col("other.taken_at"))
         & (F.col("one.seq") < F.col("other.taken_seq"))
         & (F.col("other.taken_seq") < F.col("one.deleted_seq"))
     )
-    return one.join(other, [*is_its, is_before], "left_anti")
+    return item.join(other, [*is_its, is_before], "left_anti")
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:

@@ -49,7 +49,7 @@ class DescribeConfigsHandler(ApiHandler):
         request = call.decoded()
         # Differs from Kafka: identical resources in one request are described once.
         resources = dict.fromkeys(request.resources)
-        self._answer(call, results=(self._described(request, one) for one in paced(resources)))
+        self._answer(call, results=(self._described(request, item) for item in paced(resources)))
 
     def _described(self, request: Entity, resource: Entity) -> Values:
         kind, name = int(resource.resource_type), str(resource.resource_name)

@@ -207,14 +207,14 @@ class Coordinators:
                 fields = {"state_epoch": epoch, "start_offset": UNINITIALIZED}
                 partitions.update(dict.fromkeys(uninitialized, fields))
             case AlterShares(_, _, epoch, offsets):
-                for one, offset in offsets.items():
-                    partitions[one] = {"state_epoch": epoch, "start_offset": offset}
+                for item, offset in offsets.items():
+                    partitions[item] = {"state_epoch": epoch, "start_offset": offset}
             case _:
                 api = DELETE_SHARE_GROUP_STATE
-                partitions.update({one: {} for one in wanted.partitions})
+                partitions.update({partition: {} for partition in wanted.partitions})
 
         def changed(refused: Mapping[TopicIdPartition, tuple[ErrorCode, str | None]], at_us: int) -> None:
-            done({one: ShareRefusal(*refusal) for one, refusal in refused.items()}, at_us)
+            done({item: ShareRefusal(*refusal) for item, refusal in refused.items()}, at_us)
 
         change_states(self.persister, api, (wanted.group_id, partitions), changed, now_us)
 

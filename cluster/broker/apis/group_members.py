@@ -60,7 +60,7 @@ class JoinGroupHandler(ApiHandler):
                 if version >= FIRST_WITH_REBALANCE_TIMEOUT
                 else session_timeout_ms,
                 protocol_type=str(request.protocol_type),
-                protocols=tuple((str(one.name), bytes(one.metadata)) for one in request.protocols),
+                protocols=tuple((str(protocol.name), bytes(protocol.metadata)) for protocol in request.protocols),
                 requires_member_id=version >= FIRST_THAT_TAKES_AN_ID and instance_id is None,
                 may_skip_assignment=version >= FIRST_THAT_SKIPS,
                 reason=getattr(request, "reason", None) or "",
@@ -81,8 +81,8 @@ class JoinGroupHandler(ApiHandler):
             skip_assignment=result.skip_assignment,
             member_id=result.member_id,
             members=[
-                {"member_id": one.member_id, "group_instance_id": one.instance_id, "metadata": one.metadata}
-                for one in result.members
+                {"member_id": member.member_id, "group_instance_id": member.instance_id, "metadata": member.metadata}
+                for member in result.members
             ],
         )
 
@@ -138,7 +138,7 @@ class LeaveGroupHandler(ApiHandler):
         if call.header.api_version < FIRST_OF_MANY:
             members: tuple[inputs.Leaving, ...] = (inputs.Leaving(str(request.member_id)),)
         else:
-            members = tuple(_leaving(one) for one in request.members)
+            members = tuple(_leaving(member) for member in request.members)
 
         def make_input(number: int) -> inputs.LeaveGroup:
             return inputs.LeaveGroup(
@@ -153,14 +153,14 @@ class LeaveGroupHandler(ApiHandler):
         if call.header.api_version < FIRST_OF_MANY and error is ErrorCode.NONE:
             error = result.members[0][1]
         members = [
-            {"member_id": one.member_id, "group_instance_id": one.instance_id, "error_code": refusal}
-            for one, refusal in result.members
+            {"member_id": item.member_id, "group_instance_id": item.instance_id, "error_code": refusal}
+            for item, refusal in result.members
         ]
         self._answer(call, error_code=error, members=members)
 
 
-def _leaving(one: Entity) -> inputs.Leaving:
-    return inputs.Leaving(str(one.member_id), instance_id_of(one), getattr(one, "reason", None) or "")
+def _leaving(entity: Entity) -> inputs.Leaving:
+    return inputs.Leaving(str(entity.member_id), instance_id_of(entity), getattr(entity, "reason", None) or "")
 
 
 FIRST_WITH_PROTOCOL = 5
@@ -197,7 +197,9 @@ class SyncGroupHandler(ApiHandler):
                 instance_id=instance_id_of(request),
                 protocol_type=protocol_type,
                 protocol=protocol,
-                assignments={str(one.member_id): bytes(one.assignment) for one in request.assignments},
+                assignments={
+                    str(assignment.member_id): bytes(assignment.assignment) for assignment in request.assignments
+                },
             )
 
         self._broker.groups.submit(call.connection, make_input, partial(self._respond, call), call.now_us)
@@ -244,10 +246,10 @@ class MemberHeartbeatHandler(ApiHandler, ABC):
     def _fields(self, result: ConsumerHeartbeatResult) -> Values:
         assignment: Values | None = None
         if result.assigned is not None:
-            topics = groupby(result.assigned, key=lambda one: one.topic_id)
+            topics = groupby(result.assigned, key=lambda item: item.topic_id)
             assignment = {
                 "topic_partitions": [
-                    {"topic_id": topic_id, "partitions": [one.partition for one in of_topic]}
+                    {"topic_id": topic_id, "partitions": [item.partition for item in of_topic]}
                     for topic_id, of_topic in topics
                 ]
             }
@@ -286,7 +288,9 @@ class ConsumerGroupHeartbeatHandler(MemberHeartbeatHandler):
 def _partitions(topics: Iterable[Entity] | None) -> Partitions | None:
     if topics is None:
         return None
-    named = {TopicIdPartition(topic.topic_id or NO_ID, int(one)) for topic in topics for one in topic.partitions}
+    named = {
+        TopicIdPartition(topic.topic_id or NO_ID, int(partition)) for topic in topics for partition in topic.partitions
+    }
     return tuple(sorted(named))
 
 

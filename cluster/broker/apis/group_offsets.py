@@ -80,26 +80,26 @@ class RequestedCommits:
         self._names: list[TopicPartition] = []
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for topic_name, topic in topics.known:
-            for one in topic.partitions:
-                name = TopicPartition(topic_name, int(one.partition_index))
+            for partition in topic.partitions:
+                name = TopicPartition(topic_name, int(partition.partition_index))
                 self._names.append(name)
                 if exists(cache, name):
-                    self.offsets[name] = _commit_of(one, now_ms, expires_ms, topics.ids.get(topic_name))
+                    self.offsets[name] = _commit_of(partition, now_ms, expires_ms, topics.ids.get(topic_name))
 
     def answers(self, errors: Mapping[TopicPartition, ErrorCode]) -> Iterator[Values]:
         """Yield the response's entry of each topic, with the errors of its partitions; see `error_of_each`."""
         yield from error_of_each(self._names, errors, self._ids)
         for topic in self._unknown:
-            numbers = (int(one.partition_index) for one in topic.partitions)
-            partitions = [{"partition_index": one, "error_code": ErrorCode.UNKNOWN_TOPIC_ID} for one in numbers]
+            numbers = (int(partition.partition_index) for partition in topic.partitions)
+            partitions = [{"partition_index": number, "error_code": ErrorCode.UNKNOWN_TOPIC_ID} for number in numbers]
             yield {"topic_id": topic.topic_id, "partitions": partitions}
 
 
-def _commit_of(one: Entity, now_ms: int, expires_ms: int, topic_id: UUID | None) -> OffsetAndMetadata:
+def _commit_of(entity: Entity, now_ms: int, expires_ms: int, topic_id: UUID | None) -> OffsetAndMetadata:
     return OffsetAndMetadata(
-        offset=int(one.committed_offset),
-        leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
-        metadata="" if one.committed_metadata is None else str(one.committed_metadata),
+        offset=int(entity.committed_offset),
+        leader_epoch=int(getattr(entity, "committed_leader_epoch", UNDEFINED_EPOCH)),
+        metadata="" if entity.committed_metadata is None else str(entity.committed_metadata),
         committed_ms=now_ms,
         expires_ms=expires_ms,
         topic_id=topic_id,
@@ -211,9 +211,9 @@ class OffsetFetchHandler(ApiHandler):
         request = call.decoded()
         stable = bool(getattr(request, "require_stable", False))
         if call.header.api_version >= FIRST_OF_MANY:
-            found = [self._of_group(one, stable) for one in paced(request.groups)]
+            found = [self._of_group(item, stable) for item in paced(request.groups)]
             if call.header.api_version >= FIRST_WITH_TOPIC_IDS:
-                found = [self._with_ids(one) for one in paced(found)]
+                found = [self._with_ids(item) for item in paced(found)]
             self._answer(call, groups=found)
             return
         topics = self._topics(request)
@@ -235,8 +235,8 @@ class OffsetFetchHandler(ApiHandler):
         """Return a group's entry of the response with topic ids added and deleted topics dropped."""
         found, known = group["topics"], self._cache.image.topics
         assert isinstance(found, list), "the topics are not a list"
-        there = (one for one in found if "topic_id" in one or one["name"] in known)
-        named = [one if "topic_id" in one else {**one, "topic_id": known[one["name"]].topic_id} for one in there]
+        there = (item for item in found if "topic_id" in item or item["name"] in known)
+        named = [item if "topic_id" in item else {**item, "topic_id": known[item["name"]].topic_id} for item in there]
         return {**group, "topics": named}
 
     def _committed(
@@ -268,7 +268,10 @@ class OffsetFetchHandler(ApiHandler):
         unknown = (
             {
                 "topic_id": topic.topic_id,
-                "partitions": [_no_offset(int(one), ErrorCode.UNKNOWN_TOPIC_ID) for one in topic.partition_indexes],
+                "partitions": [
+                    _no_offset(int(partition_index), ErrorCode.UNKNOWN_TOPIC_ID)
+                    for partition_index in topic.partition_indexes
+                ],
             }
             for topic in (() if topics is None else topics.unknown)
         )
@@ -326,9 +329,9 @@ class OffsetDeleteHandler(ApiHandler):
     def __call__(self, call: Call) -> None:
         request = call.decoded()
         names = [
-            TopicPartition(str(topic.name), int(one.partition_index))
+            TopicPartition(str(topic.name), int(partition.partition_index))
             for topic in request.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         known = tuple(name for name in paced(names) if exists(self._cache, name))
 

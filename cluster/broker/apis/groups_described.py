@@ -322,10 +322,10 @@ class ConsumerGroupDescribeHandler(DescribesGroups):
 def named_assignment(partitions: Partitions, cache: MetadataCache) -> Values:
     """Return the response's structure of an assignment, without partitions of deleted topics."""
     found = []
-    for topic_id, of_topic in groupby(partitions, key=lambda one: one.topic_id):
+    for topic_id, of_topic in groupby(partitions, key=lambda partition: partition.topic_id):
         name = cache.topic_name(topic_id)
         if name is not None:
-            numbers = [one.partition for one in of_topic]
+            numbers = [item.partition for item in of_topic]
             found.append({"topic_id": topic_id, "topic_name": name, "partitions": numbers})
     return {"topic_partitions": found}
 

@@ -220,23 +220,23 @@ def _split(cache: MetadataCache, api_key: int, request: Entity, rule: RequestFau
 def _merged(errors: Values, values: Values) -> Values:
     """Return the response `values` with the entries of the partitions in `errors` replaced by the errors."""
     ((field, refused),) = errors.items()
-    taken = {(_topic(one), _number(part)): None for one in refused for part in _parts(one)[1]}
+    taken = {(_topic(item), _number(part)): None for item in refused for part in _parts(item)[1]}
     kept = []
-    for one in values[field]:
-        parts, results = _parts(one)
-        left = [part for part in results if (_topic(one), _number(part)) not in taken]
+    for value in values[field]:
+        parts, results = _parts(value)
+        left = [part for part in results if (_topic(value), _number(part)) not in taken]
         if left:
-            kept.append({**one, parts: left})
+            kept.append({**value, parts: left})
     return {**values, field: [*kept, *refused]}
 
 
-def _topic(one: Values) -> str:
-    return str(one.get("topic_id") or one.get("name") or one["topic"])
+def _topic(values: Values) -> str:
+    return str(values.get("topic_id") or values.get("name") or values["topic"])
 
 
-def _parts(one: Values) -> tuple[str, list[Values]]:
-    field = "results_by_partition" if "results_by_partition" in one else "partitions"
-    return field, list(one[field])
+def _parts(values: Values) -> tuple[str, list[Values]]:
+    field = "results_by_partition" if "results_by_partition" in values else "partitions"
+    return field, list(values[field])
 
 
 def _number(part: Values) -> int:

@@ -138,7 +138,7 @@ class OperatorRequests:
             errors = [*result.errors.values()]
             if isinstance(result, groups.DeleteOffsetsResult):
                 errors.insert(0, result.error)
-            answer(PlainReply(error=next((one for one in errors if one is not ErrorCode.NONE), ErrorCode.NONE)))
+            answer(PlainReply(error=next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)))
 
         self._broker.groups.submit(NO_CONNECTION, make_input, told, now_us)
 

@@ -74,11 +74,11 @@ class ProduceHandler:
                     entries.append((wanted, None if records is None else memoryview(records)))
         injection = None
         if self._injections.concern(PRODUCE):
-            injection = self._injections.meet(call.connection, call.peer, PRODUCE, [one for one, _ in entries])
+            injection = self._injections.meet(call.connection, call.peer, PRODUCE, [item for item, _ in entries])
         if injection is not None and injection.refuses:
-            for one in [one for one, _ in entries if injection.rule.hits(one)]:
-                refusal = ProducePartitionResponse(one.partition, injection.error)
-                refused.setdefault(ids.get(one.topic, one.topic), []).append(refusal)
+            for item in [item for item, _ in entries if injection.rule.hits(item)]:
+                refusal = ProducePartitionResponse(item.partition, injection.error)
+                refused.setdefault(ids.get(item.topic, item.topic), []).append(refusal)
             entries = [entry for entry in entries if not injection.rule.hits(entry[0])]
         size_bytes = len(call.frame) if self._quotas.is_enabled else 0
         answer = partial(self._respond, call.connection, call.header, size_bytes, request.acks, ids, refused)

@@ -57,13 +57,13 @@ def each(answers: str, asked: str, values: Mapping[str, object], **names: str) -
     """
 
     def refuse(request: Entity) -> Values:
-        return {answers: [{**values, **_named(one, names)} for one in getattr(request, asked)]}
+        return {answers: [{**values, **_named(item, names)} for item in getattr(request, asked)]}
 
     return refuse
 
 
-def _named(one: Entity, names: Mapping[str, str]) -> Values:
-    return {field: getattr(one, asked) if asked else one for field, asked in names.items()}
+def _named(entity: Entity, names: Mapping[str, str]) -> Values:
+    return {field: getattr(entity, asked) if asked else entity for field, asked in names.items()}
 
 
 def by_partition(answers: str, values: Mapping[str, object], topic: Mapping[str, str], number: str) -> Refusal:
@@ -80,10 +80,10 @@ def by_partition(answers: str, values: Mapping[str, object], topic: Mapping[str,
         return {
             answers: [
                 {
-                    **_named(one, topic),
-                    "partitions": [{**values, number: getattr(part, number)} for part in one.partitions],
+                    **_named(item, topic),
+                    "partitions": [{**values, number: getattr(part, number)} for part in item.partitions],
                 }
-                for one in request.topics
+                for item in request.topics
             ]
         }
 

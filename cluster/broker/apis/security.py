@@ -49,7 +49,7 @@ class DescribeUserScramCredentials(ApiHandler):
 
 
 def _not_here(request: Entity) -> Values:
-    names = dict.fromkeys(str(one.name) for one in (*request.deletions, *request.upsertions))
+    names = dict.fromkeys(str(deletion.name) for deletion in (*request.deletions, *request.upsertions))
     return {"results": [{"user": name, **NOT_HERE} for name in names]}
 
 

@@ -72,7 +72,9 @@ def _tasks(kind: int, named: Iterable[Entity] | None) -> Tasks | None:
     if named is None:
         return None
     return tuple(
-        sorted({StreamsTask(kind, str(one.subtopology_id), int(number)) for one in named for number in one.partitions})
+        sorted(
+            {StreamsTask(kind, str(item.subtopology_id), int(number)) for item in named for number in item.partitions}
+        )
     )
 
 
@@ -123,13 +125,13 @@ class StreamsGroupDescribeHandler(DescribesGroups):
 
         parts = [
             {
-                "subtopology_id": one.subtopology_id,
-                "source_topics": sorted(one.source_topics),
-                "repartition_sink_topics": sorted(one.repartition_sink_topics),
-                "state_changelog_topics": internal(one.state_changelog_topics),
-                "repartition_source_topics": internal(one.repartition_source_topics),
+                "subtopology_id": subtopology.subtopology_id,
+                "source_topics": sorted(subtopology.source_topics),
+                "repartition_sink_topics": sorted(subtopology.repartition_sink_topics),
+                "state_changelog_topics": internal(subtopology.state_changelog_topics),
+                "repartition_source_topics": internal(subtopology.repartition_source_topics),
             }
-            for one in subtopologies(topology)
+            for subtopology in subtopologies(topology)
         ]
         return {"epoch": topology.epoch, "subtopologies": parts}
 

@@ -143,8 +143,8 @@ class AddPartitionsToTxnHandler(ApiHandler):
 
         if not asked:
             self._respond(call, answered)
-        for one in paced(asked.values()):
-            self._add(call.connection, one, partial(take, one.transactional_id), call.now_us)
+        for item in paced(asked.values()):
+            self._add(call.connection, item, partial(take, item.transactional_id), call.now_us)
 
     def _asked(self, api_version: int, request: Entity) -> dict[str, _Asked]:
         if api_version < FIRST_OF_MANY:
@@ -158,15 +158,15 @@ class AddPartitionsToTxnHandler(ApiHandler):
             )
             return {only.transactional_id: only}
         return {
-            str(one.transactional_id): _Asked(
-                str(one.transactional_id),
-                int(one.producer_id),
-                int(one.producer_epoch),
-                _partitions(one.topics),
-                bool(one.verify_only),
+            str(transaction.transactional_id): _Asked(
+                str(transaction.transactional_id),
+                int(transaction.producer_id),
+                int(transaction.producer_epoch),
+                _partitions(transaction.topics),
+                bool(transaction.verify_only),
                 BUMPS_EPOCH,
             )
-            for one in request.transactions
+            for transaction in request.transactions
         }
 
     def _add(self, connection: ConnectionId, asked: _Asked, respond: Callable[[Errors], None], now_us: int) -> None:

@@ -118,7 +118,7 @@ class ListTransactionsHandler(ApiHandler):
         states = [_STATES[name] for name in names if name in _STATES]
         try:
             found = self._broker.transactions.coordinator.listed(
-                {int(one) for one in request.producer_id_filters},
+                {int(item) for item in request.producer_id_filters},
                 states if names else None,
                 int(getattr(request, "duration_filter", ANY_TIME)),
                 call.now_us,
@@ -134,12 +134,12 @@ class ListTransactionsHandler(ApiHandler):
             unknown_state_filters=[name for name in names if name not in _STATES],
             transaction_states=[
                 {
-                    "transactional_id": one.transactional_id,
-                    "producer_id": one.producer_id,
-                    "transaction_state": one.state.value,
+                    "transactional_id": item.transactional_id,
+                    "producer_id": item.producer_id,
+                    "transaction_state": item.state.value,
                 }
-                for one in paced(found)
-                if is_wanted is None or is_wanted(one.transactional_id)
+                for item in paced(found)
+                if is_wanted is None or is_wanted(item.transactional_id)
             ],
         )
 

@@ -81,14 +81,14 @@ class MetadataPublisher:
 
     def _go_on(self, now_us: int) -> None:
         while self._waiting and not self._is_amid_change:
-            one = self._waiting.popleft()
-            self._is_amid_change = one.done is None
-            self._locks.change(one.names, partial(self._make, one), now_us)
+            item = self._waiting.popleft()
+            self._is_amid_change = item.done is None
+            self._locks.change(item.names, partial(self._make, item), now_us)
 
-    def _make(self, one: _Slice, now_us: int) -> None:
-        self.changes.apply(one.names, one.configured, now_us)
-        if one.done is not None:
-            one.done(now_us)
+    def _make(self, item: _Slice, now_us: int) -> None:
+        self.changes.apply(item.names, item.configured, now_us)
+        if item.done is not None:
+            item.done(now_us)
         else:
             self._timers.at(now_us + PAUSE_US, self._continue)
 

@@ -68,7 +68,7 @@ class BrokerIdentity:
 
         The first listener is named after its protocol. If one of `endpoints` has that name, it is for brokers only.
         """
-        is_between_brokers = any(one.name == self.protocol for one in self.endpoints)
+        is_between_brokers = any(endpoint.name == self.protocol for endpoint in self.endpoints)
         name, protocol = (BETWEEN_BROKERS, "PLAINTEXT") if is_between_brokers else (self.protocol, self.protocol)
         return Endpoint(name, self.host, self.port, protocol), *self.endpoints
 
@@ -258,8 +258,13 @@ class BrokerLifecycle:
             cluster_id=CLUSTER_ID,
             incarnation_id=identity.incarnation_id,
             listeners=[
-                {"name": one.name, "host": one.host, "port": one.port, "security_protocol": PROTOCOLS[one.protocol]}
-                for one in identity.all_endpoints
+                {
+                    "name": all_endpoint.name,
+                    "host": all_endpoint.host,
+                    "port": all_endpoint.port,
+                    "security_protocol": PROTOCOLS[all_endpoint.protocol],
+                }
+                for all_endpoint in identity.all_endpoints
             ],
             features=[],
             rack=identity.rack,

@@ -121,7 +121,7 @@ class ReplicaFetchers:
         if per_source == self._per_source:
             return
         self._per_source = per_source
-        followed = [one.partition for fetcher in self._fetchers.values() for one in fetcher.partitions.values()]
+        followed = [item.partition for fetcher in self._fetchers.values() for item in fetcher.partitions.values()]
         for partition in followed:
             self.remove(partition.topic_partition)
         for partition in followed:

@@ -512,7 +512,7 @@ class Partition:
         aborted = None
         if params.read_committed:
             overlapping = log.aborted_transactions(entry.fetch_offset, found)
-            aborted = tuple((one.producer_id, one.first_offset) for one in overlapping)
+            aborted = tuple((item.producer_id, item.first_offset) for item in overlapping)
         return FetchPartitionResponse(
             number,
             ErrorCode.NONE,
@@ -756,7 +756,7 @@ def keys_appended(place: tuple[str, str, int], header: BatchHeader, records: Seq
         base_offset=header.base_offset,
         crc=header.crc,
         keys=tuple(_key_text(record.key) for record in records),
-        tombstones=tuple(one.offset for one in records if one.value is None or one.key is None),
+        tombstones=tuple(record.offset for record in records if record.value is None or record.key is None),
     )
 
 

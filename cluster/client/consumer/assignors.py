@@ -44,9 +44,9 @@ def by_range(
     Returns:
         Partitions by member id.
     """
-    order = [member_id for _, member_id in sorted(members, key=lambda one: one[0] or one[1])]
+    order = [member_id for _, member_id in sorted(members, key=lambda member: member[0] or member[1])]
     assigned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
-    for _, found in groupby(partitions, lambda one: one.topic):
+    for _, found in groupby(partitions, lambda item: item.topic):
         of_topic = list(found)
         least, more = divmod(len(of_topic), len(order))
         first = 0
@@ -73,7 +73,7 @@ def by_cooperative_sticky(
     Source: CooperativeStickyAssignor.adjustAssignment
     """
     assigned, moving = _evenly(members, partitions)
-    return {name: [one for one in numbers if one not in moving] for name, numbers in assigned.items()}
+    return {name: [number for number in numbers if number not in moving] for name, numbers in assigned.items()}
 
 
 def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
@@ -99,7 +99,7 @@ def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], 
                 disputed[number] = None
             owned[member.member_id].append(number)
             owners[number] = member
-    return {name: sorted(one for one in mine if one not in disputed) for name, mine in owned.items()}, disputed
+    return {name: sorted(item for item in mine if item not in disputed) for name, mine in owned.items()}, disputed
 
 
 def _evenly(

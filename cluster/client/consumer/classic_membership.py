@@ -249,12 +249,14 @@ class ClassicMembership(GroupMembership):
         return owning_subscription(self._topics, sorted(self.assigned), self.generation)
 
     def _assign(self, members: Sequence[Any]) -> dict[str, bytes]:
-        partitions = [one for topic in self._topics for one in self._metadata.partitions(topic)]
+        partitions = [partition for topic in self._topics for partition in self._metadata.partitions(topic)]
         if self._assignor == COOPERATIVE_STICKY:
-            owners = [owner(str(one.member_id), bytes(one.metadata)) for one in members]
+            owners = [owner(str(member.member_id), bytes(member.metadata)) for member in members]
             assigned = by_cooperative_sticky(owners, partitions)
         else:
-            names = [(str(getattr(one, "group_instance_id", None) or ""), str(one.member_id)) for one in members]
+            names = [
+                (str(getattr(member, "group_instance_id", None) or ""), str(member.member_id)) for member in members
+            ]
             assigned = by_range(names, partitions)
         return {member_id: assignment(sorted(partitions)) for member_id, partitions in assigned.items()}
 
@@ -290,7 +292,7 @@ class ClassicMembership(GroupMembership):
 
         Source: ConsumerCoordinator.maybeUpdateJoinedSubscription
         """
-        topics = {one.topic for one in assigned}
+        topics = {item.topic for item in assigned}
         if self._pattern is not None and not topics <= set(self._joined_with):
             self._joined_with = tuple(sorted(topics | set(self._joined_with)))
             self._joined_version = self._metadata.version

@@ -209,7 +209,7 @@ class MembershipManager:
             name = name_of(topic_id)
             if name is not None:
                 self._names[topic_id] = name
-        known = tuple(one for one in self.target.partitions if one[0] in self._names)
+        known = tuple(partition for partition in self.target.partitions if partition[0] in self._names)
         resolved = LocalAssignment(self.target.epoch, known)
         if resolved == self.current:
             return None  # Differs from Kafka: reported once, not with every poll until the metadata has the topics.
@@ -223,8 +223,8 @@ class MembershipManager:
         self.current = resolved
         self._enter(ClientMemberState.ACKNOWLEDGING)
         return Reconciliation(
-            revoked=tuple(one for one in before if one not in self.owned),
-            added=tuple(one for one in self.owned if one not in before),
+            revoked=tuple(item for item in before if item not in self.owned),
+            added=tuple(item for item in self.owned if item not in before),
         )
 
     def has_unnamed(self, name_of: Callable[[UUID], str | None]) -> bool:

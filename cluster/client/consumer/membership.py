@@ -303,8 +303,8 @@ class GroupMembership(ABC):
         assert self._commit is not None
         topics: dict[str, list[dict[str, object]]] = {}
         for name, offset in self._commit[0].items():
-            one = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
-            topics.setdefault(name.topic, []).append(one)
+            item = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
+            topics.setdefault(name.topic, []).append(item)
         values = {
             **self._me(),
             "generation_id_or_member_epoch": self.generation,
@@ -325,7 +325,7 @@ class GroupMembership(ABC):
         assert self._commit is not None
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
-            error = next((one for one in found if one is not ErrorCode.NONE), error)
+            error = next((item for item in found if item is not ErrorCode.NONE), error)
         if error in LOOK_AGAIN or error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._failed(error, now_us)
             self._commits.again(now_us)
@@ -343,8 +343,8 @@ class GroupMembership(ABC):
     def _reads_now(self, assigned: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         """Set the member's partitions, and return those that were revoked."""
         before, self.assigned = self.assigned, assigned
-        revoked = tuple(one for one in before if one not in assigned)
-        self._unread = {one: None for one in assigned if one in self._unread or one not in before}
+        revoked = tuple(item for item in before if item not in assigned)
+        self._unread = {item: None for item in assigned if item in self._unread or item not in before}
         if revoked:
             self._on_revoked(revoked)
         return revoked

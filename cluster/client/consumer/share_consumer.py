@@ -122,16 +122,16 @@ class ShareConsumerCore(ClientNode):
             return False
         self._in_hand = self._sessions.take(self._config.max_poll_records)
         self._sessions.wants_more = False
-        for one in self._in_hand:
+        for item in self._in_hand:
             self._events.emit(
                 ShareRecordRead(
                     self._events.client,
-                    *one.name,
-                    peer=self._connections.name(one.node_id),
+                    *item.name,
+                    peer=self._connections.name(item.node_id),
                     group=self._config.group_id,
-                    offset=one.offset,
-                    record=one.record,
-                    delivery_count=one.delivery_count,
+                    offset=item.offset,
+                    record=item.record,
+                    delivery_count=item.delivery_count,
                 )
             )
         self._busy_until_us = now_us + len(self._in_hand) * self._process_us
@@ -139,7 +139,7 @@ class ShareConsumerCore(ClientNode):
 
     def _acknowledge(self, *, alone: bool) -> None:
         is_explicit = self._config.share_acknowledgement_mode == EXPLICIT
-        outcomes = [(one, self._outcome(one.record) if is_explicit else ACCEPT) for one in self._in_hand]
+        outcomes = [(item, self._outcome(item.record) if is_explicit else ACCEPT) for item in self._in_hand]
         self._in_hand = []
         self._sessions.acknowledge(outcomes, alone=alone)
 

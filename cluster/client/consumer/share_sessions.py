@@ -207,8 +207,8 @@ class MemberSessions:
     def _fetch(self, node_id: int, session: _Session, wanted: dict[TopicPartition, UUID], now_us: int) -> None:
         """Send a ShareFetch. Source: ShareSessionHandler.newShareFetchBuilder"""
         is_new = session.epoch == INITIAL_EPOCH
-        added = {name: one for name, one in wanted.items() if is_new or session.partitions.get(name) != one}
-        forgotten = {name: one for name, one in session.partitions.items() if wanted.get(name) != one and not is_new}
+        added = {name: item for name, item in wanted.items() if is_new or session.partitions.get(name) != item}
+        forgotten = {name: item for name, item in session.partitions.items() if wanted.get(name) != item and not is_new}
         session.partitions = wanted
         sent, session.with_fetch = session.with_fetch, {}
         ids = {**forgotten, **wanted}
@@ -308,9 +308,9 @@ class MemberSessions:
     def _take_records(self, node_id: int, name: TopicPartition, part: Any) -> None:
         """Store the acquired records for the next poll, and acknowledge acquired offsets without a record as gaps."""
         counts = {
-            offset: int(one.delivery_count)
-            for one in part.acquired_records
-            for offset in range(one.first_offset, one.last_offset + 1)
+            offset: int(acquired_record.delivery_count)
+            for acquired_record in part.acquired_records
+            for offset in range(acquired_record.first_offset, acquired_record.last_offset + 1)
         }
         data = memoryview(part.records or b"")
         for start, header in batches(data):
@@ -353,7 +353,10 @@ class MemberSessions:
                 yield TopicPartition(str(name), int(part.partition_index)), part
 
     def _partition_failed(self, name: TopicPartition, part: Any, answer: Any) -> None:
-        endpoints = [NodeEndpoint(int(one.node_id), one.host, int(one.port)) for one in answer.node_endpoints]
+        endpoints = [
+            NodeEndpoint(int(node_endpoint.node_id), node_endpoint.host, int(node_endpoint.port))
+            for node_endpoint in answer.node_endpoints
+        ]
         hint = LeaderIdAndEpoch(int(part.current_leader.leader_id), int(part.current_leader.leader_epoch))
         if not self._metadata.update_leader(name, hint, endpoints):
             self._metadata.request_update()

@@ -337,7 +337,7 @@ class ProducerCore(ClientNode):
         return served
 
     def _waiting_for_memory(self) -> int:
-        return sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
+        return sum(1 for item in self._waiting if isinstance(item, WaitingSend) and item.waits_for_memory)
 
     def _serve_call(self, waiting: WaitingCall) -> bool:
         """Advance a transactional call, and return True if it is done."""

@@ -310,8 +310,8 @@ class TransactionManager:
         offsets, group = self._offsets
         topics: dict[str, list[dict[str, object]]] = {}
         for name, offset in offsets.items():
-            one = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
-            topics.setdefault(name.topic, []).append(one)
+            item = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
+            topics.setdefault(name.topic, []).append(item)
         values = {
             "transactional_id": self.transactional_id,
             "group_id": group.group_id,
@@ -330,7 +330,7 @@ class TransactionManager:
         """Handle the response to TxnOffsetCommit. Source: TxnOffsetCommitHandler"""
         if error is ErrorCode.NONE:
             found = (part.error_code for topic in answer.topics for part in topic.partitions)
-            error = next((one for one in found if one is not ErrorCode.NONE), error)
+            error = next((item for item in found if item is not ErrorCode.NONE), error)
         failure = Failure(FailureCause.ERROR, api=api_name(TXN_OFFSET_COMMIT), answered=error.name)
         if error is ErrorCode.NONE:
             self._offsets = None

@@ -100,7 +100,7 @@ class TransformCore(OpensConnections):
         self._ended = False
 
     def _forget(self, revoked: Sequence[TopicPartition]) -> None:
-        self._inputs = deque(one for one in self._inputs if one[0] not in revoked)
+        self._inputs = deque(item for item in self._inputs if item[0] not in revoked)
 
     def _first_unread(self, tp: TopicPartition) -> int | None:
         return next((record.offset for name, record in self._inputs if name == tp), None)

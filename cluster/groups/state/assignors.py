@@ -58,7 +58,7 @@ class GroupSpecification:
     def is_homogeneous(self) -> bool:
         """True if all members read the same topics. Source: SubscriptionType"""
         subscriptions = [frozenset(member.topics) for member in self.members.values()]
-        return all(one == subscriptions[0] for one in subscriptions)
+        return all(subscription == subscriptions[0] for subscription in subscriptions)
 
 
 Targets = dict[str, Partitions]
@@ -109,9 +109,9 @@ def _equal_subscriptions(group: GroupSpecification) -> Targets:
     Every member has a quota; partitions above one member's quota move to members below their quotas.
     """
     topics = next(iter(group.members.values())).topics
-    kept = {name: [one for one in member.target if one.topic_id in topics] for name, member in group.members.items()}
-    taken = {one for partitions in kept.values() for one in partitions}
-    free = [one for topic in topics for one in group.partitions_of(topic) if one not in taken]
+    kept = {name: [item for item in member.target if item.topic_id in topics] for name, member in group.members.items()}
+    taken = {partition for partitions in kept.values() for partition in partitions}
+    free = [partition for topic in topics for partition in group.partitions_of(topic) if partition not in taken]
     total = sum(group.partition_counts[topic] for topic in topics)
     least, extra = divmod(total, len(group.members))
     room: dict[str, int] = {}
@@ -141,9 +141,9 @@ def _different_subscriptions(group: GroupSpecification) -> Targets:
             readers.setdefault(topic, []).append(name)
     owned: dict[str, dict[TopicIdPartition, None]] = {}
     for name, member in group.members.items():
-        owned[name] = dict.fromkeys(one for one in member.target if one.topic_id in member.topics)
-    taken = {one for partitions in owned.values() for one in partitions}
-    for topic in sorted(readers, key=lambda one: (len(readers[one]), one)):
+        owned[name] = dict.fromkeys(item for item in member.target if item.topic_id in member.topics)
+    taken = {item for partitions in owned.values() for item in partitions}
+    for topic in sorted(readers, key=lambda reader: (len(readers[reader]), reader)):
         for partition in group.partitions_of(topic):
             if partition not in taken:
                 owned[min(readers[topic], key=lambda name: len(owned[name]))][partition] = None
@@ -159,9 +159,9 @@ def _move_one(owned: dict[str, dict[TopicIdPartition, None]], readers: dict[UUID
         owned: partitions of each member; changed in place.
         readers: members that read each topic.
     """
-    for name in sorted(owned, key=lambda one: -len(owned[one])):
+    for name in sorted(owned, key=lambda item: -len(owned[item])):
         for partition in owned[name]:
-            poorest = min(readers[partition.topic_id], key=lambda one: len(owned[one]))
+            poorest = min(readers[partition.topic_id], key=lambda reader: len(owned[reader]))
             if len(owned[poorest]) + 1 < len(owned[name]):
                 del owned[name][partition]
                 owned[poorest][partition] = None

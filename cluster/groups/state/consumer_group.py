@@ -132,7 +132,7 @@ class ConsumerGroup:
         Source: ModernGroup.subscribedTopicNames
         """
         named = {topic for member in self.members.values() for topic in member.topics}
-        return tuple(sorted(named.union(*(one.topics for one in self.resolved.values()))))
+        return tuple(sorted(named.union(*(item.topics for item in self.resolved.values()))))
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class ConsumerGroup:
         return self.holder(partition) is None
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        return next((one for one in self.members.values() if one.instance_id == instance_id), None)
+        return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
     @property
     def classic_members(self) -> int:
@@ -173,7 +173,7 @@ class ConsumerGroup:
         """Return True if a classic client with these protocols can be a member. Source: supportsClassicProtocols"""
         if protocol_type != CONSUMER:
             return False
-        known = [[name for name, _ in one.classic.protocols] for one in self.members.values() if one.classic]
+        known = [[name for name, _ in member.classic.protocols] for member in self.members.values() if member.classic]
         return any(all(name in names for names in known) for name, _ in protocols)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
@@ -181,8 +181,8 @@ class ConsumerGroup:
 
         Source: waitingOnUnreleasedPartition
         """
-        wanted = (one for one in self.targets.get(member.member_id, ()) if one not in member.assigned)
-        return any(self.holder(one) is not None for one in wanted)
+        wanted = (target for target in self.targets.get(member.member_id, ()) if target not in member.assigned)
+        return any(self.holder(item) is not None for item in wanted)
 
     def preferred_assignor(self) -> str | None:
         """Return the assignor that most members prefer, None if no member names one.

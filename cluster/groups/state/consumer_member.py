@@ -85,9 +85,9 @@ class ConsumerMember:
 
     def with_epochs_of(self, before: Self) -> Self:
         """Return the member with assignment epochs: those of `before`, and its current epoch for new partitions."""
-        known = ((one, before.assignment_epoch(one)) for one in (*self.pending_revocation, *self.assigned))
-        kept = {one: epoch for one, epoch in known if epoch is not None}
-        new = [one for one in self.assigned if one not in before.assigned]
+        known = ((item, before.assignment_epoch(item)) for item in (*self.pending_revocation, *self.assigned))
+        kept = {item: epoch for item, epoch in known if epoch is not None}
+        new = [item for item in self.assigned if item not in before.assigned]
         return replace(self, since={**kept, **dict.fromkeys(new, self.epoch)})
 
 
@@ -134,7 +134,7 @@ def reconciled(
 
 
 def _owns(owned: tuple[Any, ...] | None, partitions: tuple[Any, ...]) -> bool:
-    return owned is None or any(one in partitions for one in owned)
+    return owned is None or any(item in partitions for item in owned)
 
 
 def _next(
@@ -150,10 +150,10 @@ def _next(
     As in 4.1.2, a partition that the member was about to revoke counts as free for it.
     Source: computeNextAssignment
     """
-    assigned = tuple(one for one in member.assigned if one in target)
-    to_revoke = tuple(one for one in member.assigned if one not in target)
-    wanted = tuple(one for one in target if one not in assigned)
-    free = tuple(one for one in wanted if one in member.pending_revocation or is_free(one))
+    assigned = tuple(item for item in member.assigned if item in target)
+    to_revoke = tuple(item for item in member.assigned if item not in target)
+    wanted = tuple(item for item in target if item not in assigned)
+    free = tuple(item for item in wanted if item in member.pending_revocation or is_free(item))
     if to_revoke and _owns(owned, to_revoke):
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, assigned, to_revoke)
     state = MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS

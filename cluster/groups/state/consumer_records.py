@@ -256,14 +256,16 @@ def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
 
 
 def written_partitions(partitions: Partitions, since: Mapping[TopicIdPartition, int] = NO_EPOCHS) -> bytes:
-    topics = [(topic, list(of_topic)) for topic, of_topic in groupby(partitions, key=lambda one: one.topic_id)]
+    topics = [
+        (topic, list(of_topic)) for topic, of_topic in groupby(partitions, key=lambda partition: partition.topic_id)
+    ]
 
     def write(topic: tuple[UUID, list[TopicIdPartition]]) -> bytes:
         topic_id, of_topic = topic
-        epochs = [since[one] for one in of_topic if one in since]
+        epochs = [since[item] for item in of_topic if item in since]
         noted = array(epochs, INT32.pack) if len(epochs) == len(of_topic) else b""
         tags = tagged({ASSIGNMENT_EPOCHS_TAG: noted}) if epochs and noted else NO_TAGS
-        return topic_id.bytes + array(of_topic, lambda one: INT32.pack(one.partition)) + tags
+        return topic_id.bytes + array(of_topic, lambda item: INT32.pack(item.partition)) + tags
 
     return array(topics, write)
 

@@ -142,7 +142,7 @@ class Group:
         assert member.instance_id is not None
         old_id = member.member_id
         member.member_id = new_id
-        self.members = {one.member_id: one for one in self.members.values()}
+        self.members = {item.member_id: item for item in self.members.values()}
         self.static_members[member.instance_id] = new_id
         if self.leader_id == old_id:
             self.leader_id = new_id
@@ -169,7 +169,7 @@ class Group:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
             return True
-        joined = next((one.member_id for one in self.members.values() if one.awaiting_join is not None), None)
+        joined = next((member.member_id for member in self.members.values() if member.awaiting_join is not None), None)
         if joined is None:
             return False
         self.leader_id = joined

@@ -106,7 +106,7 @@ class Replay:
         """
         found = dict(self._groups)
         for group_id in dict.fromkeys((*self._offsets, *self._transactional)):
-            waiting = {one: offsets for one, offsets in self._transactional.get(group_id, {}).items() if offsets}
+            waiting = {item: offsets for item, offsets in self._transactional.get(group_id, {}).items() if offsets}
             offsets = GroupOffsets(self._offsets.get(group_id), waiting)
             if group_id in self._consumer_groups:
                 self._consumer_groups[group_id].offsets = offsets

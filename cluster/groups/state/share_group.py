@@ -97,9 +97,9 @@ class ShareGroup(ConsumerGroup):
         Source: initializedAssignmentPending
         """
         subscribed, names = self.subscribed, self.shares.names or {}
-        assigned = {one for target in self.targets.values() for one in target}
-        wanted = [one for one in self.shares.initialized if names.get(one.topic_id) in subscribed]
-        return bool(self.members) and any(one not in assigned for one in wanted)
+        assigned = {item for target in self.targets.values() for item in target}
+        wanted = [item for item in self.shares.initialized if names.get(item.topic_id) in subscribed]
+        return bool(self.members) and any(item not in assigned for item in wanted)
 
 
 # ------------------------------------------------------------------------------------------------------------- records
@@ -132,16 +132,16 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
         case ShareTopics(names=None):
             return encode_key(TOPICS_KEY, group_id), None
         case ShareTopics(names=dict() as names_of):
-            parts = (_named(one, names_of) for one in (record.initializing, record.initialized))
-            deleting = array(record.deleting, lambda one: one.bytes + string(names_of.get(one, ""), True) + NO_TAGS)
+            parts = (_named(item, names_of) for item in (record.initializing, record.initialized))
+            deleting = array(record.deleting, lambda item: item.bytes + string(names_of.get(item, ""), True) + NO_TAGS)
             return encode_key(TOPICS_KEY, group_id), encode_value(*parts, deleting)
     raise AssertionError(f"{type(record).__name__} is not a record of share groups")
 
 
 def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
     topics: dict[UUID, list[int]] = {}
-    for one in partitions:
-        topics.setdefault(one.topic_id, []).append(one.partition)
+    for partition in partitions:
+        topics.setdefault(partition.topic_id, []).append(partition.partition)
     return topics
 
 
@@ -237,8 +237,8 @@ def assign_simply(topics_of: Mapping[str, Sequence[UUID]], targets: Targets, ini
     """
     found: dict[str, list[TopicIdPartition]] = {name: [] for name in topics_of}
     subscriptions = [frozenset(topics) for topics in topics_of.values()]
-    if all(one == subscriptions[0] for one in subscriptions):
-        parts = [[one for one in initialized if one.topic_id in subscriptions[0]]] if subscriptions else []
+    if all(subscription == subscriptions[0] for subscription in subscriptions):
+        parts = [[item for item in initialized if item.topic_id in subscriptions[0]]] if subscriptions else []
     else:
         parts = [
             [TopicIdPartition(topic, number) for number in numbers] for topic, numbers in _by_topic(initialized).items()
@@ -261,15 +261,17 @@ def _shared_out(
         name: -(-total * (index + 1) // len(readers)) - -(-total * index // len(readers))
         for index, name in enumerate(readers)
     }
-    kept = {name: [one for one in targets.get(name, ()) if one in partitions][-quota[name] :] for name in readers}
-    holders = {one: [name for name in readers if one in kept[name]] for one in partitions}
-    for one, names in holders.items():
+    kept = {
+        name: [target for target in targets.get(name, ()) if target in partitions][-quota[name] :] for name in readers
+    }
+    holders = {partition: [name for name in readers if partition in kept[name]] for partition in partitions}
+    for item, names in holders.items():
         for name in names[: max(0, len(names) - sharing)]:
-            kept[name].remove(one)
+            kept[name].remove(item)
             names.remove(name)
     unfilled = dict.fromkeys(name for name in readers if len(kept[name]) < quota[name])
     turns = cycle(readers)
-    for one, names in holders.items():
+    for item, names in holders.items():
         skipped = 0
         while len(names) < sharing and unfilled and skipped < len(readers):
             name = next(turns)
@@ -278,7 +280,7 @@ def _shared_out(
                 continue
             skipped = 0
             names.append(name)
-            kept[name].append(one)
+            kept[name].append(item)
             if len(kept[name]) >= quota[name]:
                 del unfilled[name]
     return kept

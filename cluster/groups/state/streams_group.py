@@ -138,7 +138,7 @@ class StreamsGroup(ConsumerGroup):
     def subscribed(self) -> tuple[str, ...]:
         """The topics that the topology reads, in ascending order; none without members. Source: isSubscribedToTopic"""
         parts = self.topology.subtopologies if self.topology is not None and self.members else ()
-        return tuple(sorted({name for one in parts for name in sources_of(one)}))
+        return tuple(sorted({name for part in parts for name in sources_of(part)}))
 
     def is_free(self, member: ConsumerMember, task: StreamsTask) -> bool:  # type: ignore[override]
         """Return True if `member` can get a task: no member of its process has the task in any kind.
@@ -150,8 +150,8 @@ class StreamsGroup(ConsumerGroup):
         process_id = self.members[member.member_id].process_id
         for other in self.members.values():
             is_near = other.process_id == process_id
-            for one in (*other.assigned, *other.pending_revocation):
-                if one.id == task.id and (is_near or one.kind == task.kind == ACTIVE):
+            for item in (*other.assigned, *other.pending_revocation):
+                if item.id == task.id and (is_near or item.kind == task.kind == ACTIVE):
                     return False
         return True
 
@@ -161,13 +161,17 @@ class StreamsGroup(ConsumerGroup):
         Source: createAssignmentEpochValidator
         """
         parts = self.topology.subtopologies if self.topology is not None else ()
-        readers = (one.subtopology_id for one in parts if name.topic in sources_of(one))
+        readers = (part.subtopology_id for part in parts if name.topic in sources_of(part))
         tasks = (StreamsTask(ACTIVE, reader, name.partition) for reader in readers)
         return next((member.assignment_epoch(task) for task in tasks), None)
 
     def read_by(self, tasks: Tasks, partitions_of: PartitionsOf) -> tuple[TopicPartition, ...]:
         """Return the partitions that the active ones of these tasks read, in ascending order."""
-        parts = {one.subtopology_id: one for one in self.topology.subtopologies} if self.topology is not None else {}
+        parts = (
+            {subtopology.subtopology_id: subtopology for subtopology in self.topology.subtopologies}
+            if self.topology is not None
+            else {}
+        )
         found = (
             TopicPartition(topic, task.partition)
             for task in tasks
@@ -266,7 +270,7 @@ def _member(member: StreamsMember) -> bytes:
 def _tasks(tasks: Tasks, since: Mapping[StreamsTask, int] = NO_EPOCHS) -> bytes:
     def write(kind: int, of_subtopology: tuple[str, list[int]]) -> bytes:
         name, numbers = of_subtopology
-        epochs = [since.get(StreamsTask(kind, name, one)) for one in numbers]
+        epochs = [since.get(StreamsTask(kind, name, item)) for item in numbers]
         known = [epoch for epoch in epochs if epoch is not None]
         is_noted = kind == ACTIVE and len(known) == len(epochs)
         tags = tagged({ASSIGNMENT_EPOCHS_TAG: array(known, INT32.pack)}) if is_noted else NO_TAGS

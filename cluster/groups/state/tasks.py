@@ -42,7 +42,9 @@ Tasks = tuple[StreamsTask, ...]
 def by_subtopology(tasks: Tasks, kind: int) -> list[tuple[str, list[int]]]:
     """Return the partition numbers of the tasks of one kind, by subtopology."""
     chosen = (task for task in tasks if task.kind == kind)
-    return [(name, [one.partition for one in some]) for name, some in groupby(chosen, key=lambda one: one.subtopology)]
+    return [
+        (name, [item.partition for item in some]) for name, some in groupby(chosen, key=lambda item: item.subtopology)
+    ]
 
 
 class _Quota:
@@ -104,10 +106,14 @@ class _Assignment:
         if not members:
             return None
         chosen = members[0]
-        for one in members[1:]:
-            is_less = self._load(self._process_of[one]) < self._load(self._process_of[chosen])
-            if is_less and len(self.found[one]) < len(self.found[chosen]) and not (task and self.is_on(one, task)):
-                chosen = one
+        for member in members[1:]:
+            is_less = self._load(self._process_of[member]) < self._load(self._process_of[chosen])
+            if (
+                is_less
+                and len(self.found[member]) < len(self.found[chosen])
+                and not (task and self.is_on(member, task))
+            ):
+                chosen = member
         return None if task and self.is_on(members[0], task) else chosen
 
     def least_loaded(self, task: Id) -> str | None:
@@ -135,7 +141,7 @@ def assign_sticky(
         standbys: number of standby tasks for each stateful task (num.standby.replicas).
     """
     ids = [(name, number) for name, count in counts.items() for number in range(count)]
-    kept = [one for one in ids if one[0] in stateful] if standbys else []
+    kept = [item for item in ids if item[0] in stateful] if standbys else []
     former: dict[Id, str] = {}
     formerly_standby: dict[Id, list[str]] = {}
     for member in processes:
@@ -146,29 +152,29 @@ def assign_sticky(
                 formerly_standby.setdefault(task.id, []).append(member)
     quotas = _Quota(len(ids), len(processes)), _Quota(len(ids) + len(kept) * standbys, len(processes))
     assignment = _Assignment(processes, *quotas)
-    left = dict.fromkeys(sorted(ids, key=lambda one: (one[1], one[0])))
+    left = dict.fromkeys(sorted(ids, key=lambda item: (item[1], item[0])))
     for is_first in (True, False):
-        for one in list(left):
-            name = former.get(one) if is_first else assignment.former(formerly_standby.get(one, ()), None)
+        for item in list(left):
+            name = former.get(item) if is_first else assignment.former(formerly_standby.get(item, ()), None)
             if name is not None and assignment.has_room(name, ACTIVE):
-                assignment.give(name, StreamsTask(ACTIVE, *one))
-                del left[one]
-    for one in sorted(left):
-        name = assignment.least_loaded(one)
+                assignment.give(name, StreamsTask(ACTIVE, *item))
+                del left[item]
+    for item in sorted(left):
+        name = assignment.least_loaded(item)
         assert name is not None, "no process can take the task"
-        assignment.give(name, StreamsTask(ACTIVE, *one))
+        assignment.give(name, StreamsTask(ACTIVE, *item))
     missing: list[Id] = []
-    for one in sorted(kept, key=lambda one: (one[1], one[0]), reverse=True):
+    for item in sorted(kept, key=lambda item: (item[1], item[0]), reverse=True):
         for turn in range(standbys):
-            again = former.get(one)
-            if again is None or assignment.is_on(again, one) or not assignment.has_room(again, STANDBY):
-                again = assignment.former(formerly_standby.get(one, ()), one)
+            again = former.get(item)
+            if again is None or assignment.is_on(again, item) or not assignment.has_room(again, STANDBY):
+                again = assignment.former(formerly_standby.get(item, ()), item)
             if again is None or not assignment.has_room(again, STANDBY):
-                missing += [one] * (standbys - turn)
+                missing += [item] * (standbys - turn)
                 break
-            assignment.give(again, StreamsTask(STANDBY, *one))
-    for one in sorted(missing, reverse=True):
-        name = assignment.least_loaded(one)
+            assignment.give(again, StreamsTask(STANDBY, *item))
+    for item in sorted(missing, reverse=True):
+        name = assignment.least_loaded(item)
         if name is not None:  # Otherwise every process has the task.
-            assignment.give(name, StreamsTask(STANDBY, *one))
+            assignment.give(name, StreamsTask(STANDBY, *item))
     return {member: tuple(sorted(tasks)) for member, tasks in assignment.found.items()}

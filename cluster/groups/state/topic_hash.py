@@ -35,7 +35,7 @@ def topic_hash(name: str, topic_id: UUID, racks: Racks) -> int:
 
 @lru_cache(maxsize=HASHES_MAX)
 def _hash_of(hashes: tuple[int, ...]) -> int:
-    unsigned = xxh3_64(b"".join(one.to_bytes(8, "little") for one in hashes))
+    unsigned = xxh3_64(b"".join(item.to_bytes(8, "little") for item in hashes))
     return int(INT64.unpack(unsigned.to_bytes(8, "big"))[0])
 
 
@@ -157,8 +157,8 @@ def _mix(data: bytes, at: int, secret_at: int) -> int:
     return _folded(low ^ first, high ^ second)
 
 
-def _folded(one: int, other: int) -> int:
-    product = one * other
+def _folded(item: int, other: int) -> int:
+    product = item * other
     return product & _MASK ^ product >> 64
 
 

@@ -80,13 +80,13 @@ def sources_of(subtopology: Entity) -> list[str]:
 
 def subtopologies(topology: Entity) -> list[Entity]:
     """Return the subtopologies in ascending order of their ids."""
-    return sorted(topology.subtopologies, key=lambda one: one.subtopology_id)
+    return sorted(topology.subtopologies, key=lambda subtopology: subtopology.subtopology_id)
 
 
 def required_topics(topology: Entity) -> list[str]:
     """Return all topics of a topology in ascending order, existing or not. Source: requiredTopics"""
-    logs = (str(topic.name) for one in topology.subtopologies for topic in one.state_changelog_topics)
-    return sorted({*logs, *(name for one in topology.subtopologies for name in sources_of(one))})
+    logs = (str(topic.name) for subtopology in topology.subtopologies for topic in subtopology.state_changelog_topics)
+    return sorted({*logs, *(name for subtopology in topology.subtopologies for name in sources_of(subtopology))})
 
 
 def configure(topology: Entity, existing: PartitionsOf) -> Configured:
@@ -97,7 +97,7 @@ def configure(topology: Entity, existing: PartitionsOf) -> Configured:
             UNKNOWN_SERVER_ERROR, as in Kafka, if a subtopology reads nothing or names topics that it does not read.
     """
     parts = subtopologies(topology)
-    if not all(map(_is_sound, parts)) or len({one.subtopology_id for one in parts}) < len(parts):
+    if not all(map(_is_sound, parts)) or len({part.subtopology_id for part in parts}) < len(parts):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     try:
         return _configured(parts, existing)
@@ -116,7 +116,7 @@ def _is_sound(subtopology: Entity) -> bool:
 
 
 def _configured(parts: Sequence[Entity], existing: PartitionsOf) -> Configured:
-    unknown = sorted({str(name) for one in parts for name in one.source_topics if existing(str(name)) is None})
+    unknown = sorted({str(name) for part in parts for name in part.source_topics if existing(str(name)) is None})
     if unknown:
         raise _NotConfigured(MISSING_SOURCE_TOPICS, f"Source topics {_summary(unknown)} are missing.")
     decided = _repartitioned(parts, existing)
@@ -125,17 +125,17 @@ def _configured(parts: Sequence[Entity], existing: PartitionsOf) -> Configured:
         found = existing(name)
         return decided[name] if found is None else found
 
-    for one in parts:
-        for group in one.copartition_groups:
-            together = [str(one.source_topics[index]) for index in group.source_topics]
-            together += [str(one.repartition_source_topics[index].name) for index in group.repartition_source_topics]
+    for part in parts:
+        for group in part.copartition_groups:
+            together = [str(part.source_topics[index]) for index in group.source_topics]
+            together += [str(part.repartition_source_topics[index].name) for index in group.repartition_source_topics]
             decided.update(_copartitioned(parts, together, count_of))
-    counts = {one.subtopology_id: max(map(count_of, sources_of(one))) for one in parts}
+    counts = {part.subtopology_id: max(map(count_of, sources_of(part))) for part in parts}
     internal: dict[str, MissingTopic] = {}
-    for one in parts:
-        of_log = dict.fromkeys((str(topic.name) for topic in one.state_changelog_topics), counts[one.subtopology_id])
+    for part in parts:
+        of_log = dict.fromkeys((str(topic.name) for topic in part.state_changelog_topics), counts[part.subtopology_id])
         decided.update(of_log)
-        for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
+        for topic in (*part.repartition_source_topics, *part.state_changelog_topics):
             name, config = str(topic.name), {str(entry.key): str(entry.value) for entry in topic.topic_configs}
             partitions = int(topic.partitions) or decided[name]
             internal[name] = MissingTopic(name, partitions, int(topic.replication_factor) or -1, config)
@@ -161,22 +161,22 @@ def _repartitioned(parts: Sequence[Entity], existing: PartitionsOf) -> dict[str,
     """
     decided = {
         str(topic.name): int(topic.partitions)
-        for one in parts
-        for topic in one.repartition_source_topics
+        for part in parts
+        for topic in part.repartition_source_topics
         if topic.partitions
     }
-    waiting = [(str(name), one) for one in parts for name in one.repartition_sink_topics]
-    while waiting := [(name, one) for name, one in waiting if name not in decided]:
+    waiting = [(str(name), part) for part in parts for name in part.repartition_sink_topics]
+    while waiting := [(name, item) for name, item in waiting if name not in decided]:
         before = len(decided)
-        for name, one in waiting:
-            known = [decided.get(str(topic.name)) for topic in one.repartition_source_topics]
-            known += [existing(str(topic)) for topic in one.source_topics]
+        for name, item in waiting:
+            known = [decided.get(str(topic.name)) for topic in item.repartition_source_topics]
+            known += [existing(str(topic)) for topic in item.source_topics]
             counts = [count for count in known if count is not None]
             if counts:
                 decided.setdefault(name, max(counts))
         if len(decided) == before:
             raise _invalid("There may be loops in the topology that cannot be resolved.")
-    if any(str(topic.name) not in decided for one in parts for topic in one.repartition_source_topics):
+    if any(str(topic.name) not in decided for part in parts for topic in part.repartition_source_topics):
         raise _invalid("because a repartition source topic is never used as a sink topic.")
     return decided
 
@@ -193,7 +193,7 @@ def _copartitioned(parts: Sequence[Entity], together: Iterable[str], count_of: C
         together: names of the topics in the group, which must have the same number of partitions.
         count_of: returns the number of partitions of a topic.
     """
-    topics = [topic for one in parts for topic in one.repartition_source_topics]
+    topics = [topic for part in parts for topic in part.repartition_source_topics]
     fixed = {str(topic.name): int(topic.partitions) for topic in topics if topic.partitions}
     flexible = {str(topic.name) for topic in topics if not topic.partitions}
     counts = {name: count_of(name) for name in together}

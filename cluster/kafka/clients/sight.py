@@ -131,9 +131,11 @@ class ConnectionSight:
             self._produce_answered(header, sendings, frame)
         elif header.api_key == versions.FETCH:
             for topic, fetched in decode_fetch_response(header.api_version, frame).topics:
-                for one in fetched:
-                    name = self._topic_partition(topic, one.partition)
-                    self._client.fetch_answered(self._peer, AnswerSeen(name, one.error, has_records=bool(one.records)))
+                for item in fetched:
+                    name = self._topic_partition(topic, item.partition)
+                    self._client.fetch_answered(
+                        self._peer, AnswerSeen(name, item.error, has_records=bool(item.records))
+                    )
         elif header.api_key == versions.METADATA:
             self._metadata_answered(header, frame)
         elif header.api_key == versions.LIST_OFFSETS:

@@ -367,8 +367,8 @@ def _record_key(written: WrittenRecord) -> Key:
 
 
 def _next_that_is_no_change(batch: Sequence[WrittenRecord], index: int) -> WrittenRecord | None:
-    return next((one for one in batch[index:] if not isinstance(one.record, PartitionChangeRecord)), None)
+    return next((item for item in batch[index:] if not isinstance(item.record, PartitionChangeRecord)), None)
 
 
 def _last_that_is_no_change(batch: Sequence[WrittenRecord], index: int) -> WrittenRecord | None:
-    return next((one for one in reversed(batch[:index]) if not isinstance(one.record, PartitionChangeRecord)), None)
+    return next((item for item in reversed(batch[:index]) if not isinstance(item.record, PartitionChangeRecord)), None)

@@ -332,7 +332,7 @@ class ReplicaEvents:
         name = said.topic_partition
         caught_up = {int(broker_id): int(since_ms) for broker_id, _, since_ms in _LAG.findall(said.words)}
         leaving = [broker_id for broker_id in said.previous_isr if broker_id not in said.isr]
-        lags_us = {one: (line.wall_ms - caught_up.get(one, line.wall_ms)) * 1000 for one in leaving}
+        lags_us = {item: (line.wall_ms - caught_up.get(item, line.wall_ms)) * 1000 for item in leaving}
         event = trace.IsrProposed(
             self.node,
             *name,

@@ -82,7 +82,9 @@ def own_keys(
         connect = ",".join(address for _, address in servers)
         keys.append(OwnKey("zookeeper.connect", connect, STRING, "Addresses of the ZooKeeper servers."))
     else:
-        protocols = ",".join([*(f"{one.name}:{one.protocol}" for one in endpoints), "CONTROLLER:PLAINTEXT"])
+        protocols = ",".join(
+            [*(f"{endpoint.name}:{endpoint.protocol}" for endpoint in endpoints), "CONTROLLER:PLAINTEXT"]
+        )
         voters = ",".join(f"{number}@{address}" for number, address in servers)
         keys += [
             OwnKey("controller.listener.names", "CONTROLLER", STRING, "Names of the listeners of the controllers."),
@@ -95,7 +97,7 @@ def own_keys(
 
 
 def _printed(endpoints: Sequence[Endpoint]) -> str:
-    return ",".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
+    return ",".join(f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints)
 
 
 def is_of_the_era(name: str, rules: Rules) -> bool:

@@ -21,11 +21,11 @@ def update_features(asked: AdminRequest) -> RequestEntries:
 
     From 4.0 on they succeed or fail together, with one error for all (KIP-1022).
     """
-    updates = {str(one.feature): one for one in asked.request.feature_updates}
+    updates = {str(feature_update.feature): feature_update for feature_update in asked.request.feature_updates}
     if asked.all_features_or_none:
         entries = [Entry(None, _input(asked, updates))]
     else:
-        entries = [Entry(name, _input(asked, {name: one})) for name, one in updates.items()]
+        entries = [Entry(name, _input(asked, {name: item})) for name, item in updates.items()]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
         if asked.all_features_or_none:
@@ -42,8 +42,8 @@ def update_features(asked: AdminRequest) -> RequestEntries:
 def _input(asked: AdminRequest, updates: Mapping[str, Entity]) -> ChangeFeatureLevels:
     return ChangeFeatureLevels(
         now_us=asked.now_us,
-        levels={name: int(one.max_version_level) for name, one in updates.items()},
-        upgrade_types={name: _upgrade_type(one) for name, one in updates.items()},
+        levels={name: int(item.max_version_level) for name, item in updates.items()},
+        upgrade_types={name: _upgrade_type(item) for name, item in updates.items()},
         validate_only=bool(getattr(asked.request, "validate_only", False)),
     )
 

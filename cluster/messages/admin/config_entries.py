@@ -179,11 +179,11 @@ def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym
     """
     names, keys, kafkas = _SYNONYMS.get(name, (name,)), BrokerConfig.keys(), kafkas_own(config.release)
     values = [
-        (one, as_text(getattr(config, keys[one].name)), as_text(getattr(kafkas, keys[one].name))) for one in names
+        (item, as_text(getattr(config, keys[item].name)), as_text(getattr(kafkas, keys[item].name))) for item in names
     ]
     found = dynamic.synonyms(*names)
-    found += [Synonym(one, value, STATIC_BROKER) for one, value, default in values if value != default]
-    found += [Synonym(one, default, DEFAULT) for one, _, default in values if one not in _NULL_BY_DEFAULT]
+    found += [Synonym(item, value, STATIC_BROKER) for item, value, default in values if value != default]
+    found += [Synonym(item, default, DEFAULT) for item, _, default in values if item not in _NULL_BY_DEFAULT]
     return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 
@@ -211,7 +211,7 @@ def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dy
     entries = [_active_entry(item, config, dynamic) for name, item in known.items() if is_of_the_era(name, rules)]
     entries += [_default_entry(item) for item in PASSIVE.values()]
     entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]
-    entries += [_own_entry(one) for one in own]
+    entries += [_own_entry(item) for item in own]
     by_name = {entry.name: entry for entry in entries}  # Settings in `own` win, as for log.dirs.
     for name in dynamic.names:
         if name not in known:

@@ -35,7 +35,10 @@ def alter_configs(asked: AdminRequest) -> RequestEntries:
 
 
 def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes]) -> RequestEntries:
-    resources = [(int(one.resource_type), str(one.resource_name), one.configs) for one in asked.request.resources]
+    resources = [
+        (int(resource.resource_type), str(resource.resource_name), resource.configs)
+        for resource in asked.request.resources
+    ]
     counts = Counter((kind, name) for kind, name, _ in resources)
     entries = []
     for kind, name, configs in paced(resources):

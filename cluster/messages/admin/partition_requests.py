@@ -93,7 +93,7 @@ def alter_partition_reassignments(asked: AdminRequest) -> RequestEntries:
 def list_partition_reassignments(asked: AdminRequest) -> RequestEntries:
     """Return the reassignments in progress. The response waits until all earlier decisions are committed."""
     named = asked.request.topics
-    wanted = None if named is None else {str(one.name): tuple(map(int, one.partition_indexes)) for one in named}
+    wanted = None if named is None else {str(item.name): tuple(map(int, item.partition_indexes)) for item in named}
     moving = [
         (name, partition)
         for name, partition in asked.image.partitions()

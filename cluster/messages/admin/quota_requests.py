@@ -30,17 +30,17 @@ def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
     If an entity occurs twice, its first change is made and the response is an error.
     """
     entities = [
-        entity_of({str(part.entity_type): part.entity_name for part in one.entity}) for one in asked.request.entries
+        entity_of({str(part.entity_type): part.entity_name for part in entry.entity}) for entry in asked.request.entries
     ]
     entries: list[Entry] = []
     of: dict[QuotaEntity, int] = {}
     twice: dict[QuotaEntity, str] = {}
-    for entity, one in zip(entities, asked.request.entries, strict=True):
+    for entity, item in zip(entities, asked.request.entries, strict=True):
         if entity in of:
             twice[entity] = "the request contains this quota entity more than once"
             continue
         of[entity] = len(entries)
-        entries.append(Entry(None, _change(asked, entity, one.ops)))
+        entries.append(Entry(None, _change(asked, entity, item.ops)))
 
     def values(replies: Sequence[SingleReply]) -> Values:
         return {"entries": [_altered(entity, replies[index], twice.get(entity)) for entity, index in of.items()]}

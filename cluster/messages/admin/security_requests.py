@@ -22,7 +22,7 @@ Values = dict[str, object]
 
 
 def create_acls(asked: AdminRequest) -> RequestEntries:
-    entries = [Entry(None, CreateAcl(now_us=asked.now_us, acl=_acl(one))) for one in asked.request.creations]
+    entries = [Entry(None, CreateAcl(now_us=asked.now_us, acl=_acl(creation))) for creation in asked.request.creations]
 
     def values(replies: Sequence[SingleReply]) -> Values:
         return {"results": [error_fields(reply) for reply in replies]}
@@ -30,22 +30,22 @@ def create_acls(asked: AdminRequest) -> RequestEntries:
     return RequestEntries(entries, values)
 
 
-def _acl(one: Entity) -> Acl:
+def _acl(entity: Entity) -> Acl:
     return Acl(
-        resource_type=int(one.resource_type),
-        resource_name=str(one.resource_name),
-        pattern_type=int(one.resource_pattern_type),
-        principal=str(one.principal),
-        host=str(one.host),
-        operation=int(one.operation),
-        permission_type=int(one.permission_type),
+        resource_type=int(entity.resource_type),
+        resource_name=str(entity.resource_name),
+        pattern_type=int(entity.resource_pattern_type),
+        principal=str(entity.principal),
+        host=str(entity.host),
+        operation=int(entity.operation),
+        permission_type=int(entity.permission_type),
     )
 
 
 def delete_acls(asked: AdminRequest) -> RequestEntries:
-    filters = [filter_of(one) for one in asked.request.filters]
-    unknown = [unknown_part(one) for one in filters]
-    known = tuple(one for one, part in zip(filters, unknown, strict=True) if not part)
+    filters = [filter_of(item) for item in asked.request.filters]
+    unknown = [unknown_part(item) for item in filters]
+    known = tuple(item for item, part in zip(filters, unknown, strict=True) if not part)
     entry = Entry(None, DeleteAcls(now_us=asked.now_us, filters=known))
 
     def values(replies: Sequence[SingleReply]) -> Values:
@@ -69,17 +69,17 @@ def _deleted(acls: Iterable[Acl]) -> Values:
     }
 
 
-def filter_of(one: Entity) -> AclFilter:
+def filter_of(entity: Entity) -> AclFilter:
     """Return the filter in a DescribeAcls request, or one of the filters in a DeleteAcls request."""
-    name, principal, host = one.resource_name_filter, one.principal_filter, one.host_filter
+    name, principal, host = entity.resource_name_filter, entity.principal_filter, entity.host_filter
     return AclFilter(
-        resource_type=int(one.resource_type_filter),
+        resource_type=int(entity.resource_type_filter),
         resource_name=None if name is None else str(name),
-        pattern_type=int(one.pattern_type_filter),
+        pattern_type=int(entity.pattern_type_filter),
         principal=None if principal is None else str(principal),
         host=None if host is None else str(host),
-        operation=int(one.operation),
-        permission_type=int(one.permission_type),
+        operation=int(entity.operation),
+        permission_type=int(entity.permission_type),
     )
 
 
@@ -105,23 +105,23 @@ def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
     """Return the changes of credentials in a request, at most one for each user."""
     request, now_us = asked.request, asked.now_us
     alterations = [
-        AlterScramCredential(now_us=now_us, user=str(one.name), mechanism=int(one.mechanism))
-        for one in request.deletions
+        AlterScramCredential(now_us=now_us, user=str(deletion.name), mechanism=int(deletion.mechanism))
+        for deletion in request.deletions
     ] + [
         AlterScramCredential(
             now_us=now_us,
-            user=str(one.name),
-            mechanism=int(one.mechanism),
-            iterations=int(one.iterations),
-            salt=bytes(one.salt),
-            salted_password=bytes(one.salted_password),
+            user=str(upsertion.name),
+            mechanism=int(upsertion.mechanism),
+            iterations=int(upsertion.iterations),
+            salt=bytes(upsertion.salt),
+            salted_password=bytes(upsertion.salted_password),
         )
-        for one in request.upsertions
+        for upsertion in request.upsertions
     ]
-    counts = Counter(one.user for one in alterations)
+    counts = Counter(alteration.user for alteration in alterations)
     twice = refused(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-    by_user = {one.user: one for one in alterations}
-    entries = [Entry(user, one if counts[user] == 1 else twice) for user, one in paced(by_user.items())]
+    by_user = {alteration.user: alteration for alteration in alterations}
+    entries = [Entry(user, item if counts[user] == 1 else twice) for user, item in paced(by_user.items())]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
         told = zip(entries, replies, strict=True)

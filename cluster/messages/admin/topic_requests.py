@@ -102,11 +102,11 @@ def _assignment(assignments: Sequence[Entity]) -> tuple[tuple[BrokerId, ...], ..
     Raises:
         KafkaError: INVALID_REPLICA_ASSIGNMENT if partitions are missing or repeated.
     """
-    numbers = Counter(int(one.partition_index) for one in assignments)
+    numbers = Counter(int(assignment.partition_index) for assignment in assignments)
     for number, count in numbers.items():
         if count > 1:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {number} is assigned more than once")
-    by_number = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in assignments}
+    by_number = {int(assignment.partition_index): tuple(map(int, assignment.broker_ids)) for assignment in assignments}
     if sorted(by_number) != list(range(len(by_number))):
         what = "the assigned partitions must be numbered from 0 without a gap"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, what)
@@ -226,7 +226,7 @@ def create_partitions(asked: AdminRequest) -> RequestEntries:
             continue
         assignment = None
         if topic.assignments is not None:
-            assignment = tuple(tuple(map(int, one.broker_ids)) for one in topic.assignments)
+            assignment = tuple(tuple(map(int, item.broker_ids)) for item in topic.assignments)
         event = CreatePartitions(
             now_us=asked.now_us,
             topic=name,

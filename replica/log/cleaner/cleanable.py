@@ -83,5 +83,7 @@ def _first_younger_than(segments: Iterable[Segment], timestamp_ms: int) -> Segme
 
 def filthiest(candidates: Iterable[LogToClean]) -> LogToClean | None:
     """Return the log with the largest dirty ratio among the logs that are due; None if no log is due."""
-    due = [one for one in candidates if one.clean_bytes + one.dirty_bytes > 0 and one.is_due]
-    return max(due, key=lambda one: one.dirty_ratio, default=None)
+    due = [
+        candidate for candidate in candidates if candidate.clean_bytes + candidate.dirty_bytes > 0 and candidate.is_due
+    ]
+    return max(due, key=lambda item: item.dirty_ratio, default=None)

@@ -179,9 +179,9 @@ def group_by_size(segments: Sequence[Segment], config: TopicConfig, upper_offset
         group = groups[-1]
         together = [*group, segment]
         fits = (
-            sum(one.size for one in together) <= config.segment_bytes
-            and sum(len(one.index) for one in together) * OFFSET_ENTRY_BYTES <= config.segment_index_bytes
-            and sum(len(one.time_index) for one in together) * TIME_ENTRY_BYTES <= config.segment_index_bytes
+            sum(item.size for item in together) <= config.segment_bytes
+            and sum(len(item.index) for item in together) * OFFSET_ENTRY_BYTES <= config.segment_index_bytes
+            and sum(len(item.time_index) for item in together) * TIME_ENTRY_BYTES <= config.segment_index_bytes
             and (segment.size == 0 or end - 1 - group[0].base_offset <= INT32_MAX)
         )
         if fits:

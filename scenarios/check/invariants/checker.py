@@ -374,7 +374,7 @@ class InvariantChecker(Listener):
         self._said[name, partition] = seq
         # Damage from a time with other rules may show only now, so look at all rules so far.
         happened = self.circumstances.seen
-        missing = next(filter(None, (missing_rules(one, name, happened) for one in self._rules_so_far)), ())
+        missing = next(filter(None, (missing_rules(rule, name, happened) for rule in self._rules_so_far)), ())
         self.violations.append(Violation(name, sentence, partition, seq, at_us, missing))
 
 

@@ -189,7 +189,7 @@ class EpochCacheMatchesLog(Invariant):
         for node, partition, entries in probe.epoch_caches():
             log = self.mirror.log(partition, node)
             with_records = entries[:-1] if entries and entries[-1][1] >= log.end else entries
-            rising = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
+            rising = all(item[0] < two[0] and item[1] < two[1] for item, two in pairwise(entries))
             log_start, forgotten_below = self.deleted.get((*partition, node), _NOTHING)
             first = with_records[0][1] if with_records else forgotten_below
             begins_at = first if log_start <= first < forgotten_below else forgotten_below

@@ -81,7 +81,7 @@ class OneReader(OfCoordinators):
         groups(row)
         has = dict.fromkeys((*event.partitions, *event.revoking))
         for other, member in groups.groups[event.group].members.items():
-            both = [one for one in member.partitions if one in has] if other != event.member else []
+            both = [partition for partition in member.partitions if partition in has] if other != event.member else []
             if both:
                 topic, _, number = both[0].rpartition("-")
                 sentence = f"{event.node} assigned {both[0]} to {event.client_id}, but {member.client_id}"
@@ -189,7 +189,7 @@ class FencedCommitsAreRefused(OfCoordinators):
             known.of_tasks[event.group] = None
         since, new = known.since.get(key), event.generation if key in known.since else 0
         has = dict.fromkeys((*event.partitions, *event.revoking), new)
-        known.since[key] = has if since is None else {one: since.get(one, epoch) for one, epoch in has.items()}
+        known.since[key] = has if since is None else {item: since.get(item, epoch) for item, epoch in has.items()}
         known.left.pop((event.group, event.member), None)
         known.members.setdefault(event.group, {})[event.member] = None
 

@@ -441,7 +441,9 @@ class Converges(Invariant):
                 told = state.leader, leader_end
                 untaken = all(self.untaken.get((*partition, node)) == told for node in behind)
                 name = "L3 untaken-hw" if untaken else "L3 follower-hw"
-            shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
+            shown = ", ".join(
+                f"{replica.node} {replica.high_watermark}/{replica.log_end_offset}" for replica in replicas
+            )
             yield Unsettled(name, f"at rest the replicas of {partition} have HW/LEO {shown}", partition)
 
 

@@ -478,15 +478,15 @@ def _weakest(readings: list[_Reading]) -> _Reading:
 def _shortest(readings: list[_Reading]) -> list[_Reading]:
     """Return the readings without those that another reading makes superfluous. Of equal ones the first is kept."""
     return [
-        one
-        for number, one in enumerate(readings)
-        if not any(_explains(other, one) and (other != one or place < number) for place, other in enumerate(readings))
+        item
+        for number, item in enumerate(readings)
+        if not any(_explains(other, item) and (other != item or place < number) for place, other in enumerate(readings))
     ]
 
 
-def _explains(one: _Reading, other: _Reading) -> bool:
+def _explains(reading: _Reading, other: _Reading) -> bool:
     """Return whether `one` makes `other` superfluous: its number is not higher on any connection."""
-    return all(passed <= other.get(connection, 0) for connection, passed in one.items())
+    return all(passed <= other.get(connection, 0) for connection, passed in reading.items())
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (

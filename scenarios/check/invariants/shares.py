@@ -56,7 +56,7 @@ class SettledIsNotDelivered(Invariant):
 
     @on(trace.TopicDeleted)
     def _deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        for key in [one for one in self.done if one[1].topic == event.topic]:
+        for key in [item for item in self.done if item[1].topic == event.topic]:
             del self.done[key]
 
     @on(trace.ShareRecordsSettled)
@@ -74,7 +74,7 @@ class SettledIsNotDelivered(Invariant):
     def _acquired(self, row: TraceRow, event: trace.ShareRecordsAcquired) -> None:
         name = TopicPartition(event.topic, event.partition)
         settled = self.done.get((event.group, name), [])
-        before = bisect_right(settled, event.last, key=lambda one: one[0])
+        before = bisect_right(settled, event.last, key=lambda item: item[0])
         if self.view.leader(name) == event.node and before and settled[before - 1][1] >= event.first:
             first, last = settled[before - 1]
             delivered = f"{event.node} delivered records {event.first} to {event.last} of {event.name}"
@@ -91,10 +91,10 @@ class SettledIsNotDelivered(Invariant):
 
 def _with(ranges: list[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
     """Return the ranges with [first, last] added. Ranges that touch are joined."""
-    low = bisect_left(ranges, first - 1, key=lambda one: one[1])
-    high = bisect_right(ranges, last + 1, key=lambda one: one[0])
+    low = bisect_left(ranges, first - 1, key=lambda item: item[1])
+    high = bisect_right(ranges, last + 1, key=lambda item: item[0])
     touched = ranges[low:high]
-    joined = min([first, *(one[0] for one in touched)]), max([last, *(one[1] for one in touched)])
+    joined = min([first, *(item[0] for item in touched)]), max([last, *(item[1] for item in touched)])
     return [*ranges[:low], joined, *ranges[high:]]
 
 

@@ -466,19 +466,24 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         self.is_undecided = False
         if not self.logs:
             return
-        for one in probe.stable_offsets():
-            self.is_undecided |= one.last_stable_offset < one.high_watermark
-            topic, number = one.topic_partition
-            where, end = f"{one.node} lets consumers read {one.topic_partition}", one.last_stable_offset
-            if end > one.high_watermark:
-                self.broken(f"{where} up to {end}, but its high watermark is {one.high_watermark}", topic, number)
-            key = (topic, number, one.node)
+        for stable_offset in probe.stable_offsets():
+            self.is_undecided |= stable_offset.last_stable_offset < stable_offset.high_watermark
+            topic, number = stable_offset.topic_partition
+            where, end = (
+                f"{stable_offset.node} lets consumers read {stable_offset.topic_partition}",
+                stable_offset.last_stable_offset,
+            )
+            if end > stable_offset.high_watermark:
+                self.broken(
+                    f"{where} up to {end}, but its high watermark is {stable_offset.high_watermark}", topic, number
+                )
+            key = (topic, number, stable_offset.node)
             log = None if topic in INTERNAL_TOPICS else self.logs.get(key)
             if log is None:
                 continue
-            log.replicated(self.truth.of(topic, number).leader_peaks.get(one.node, 0))
+            log.replicated(self.truth.of(topic, number).leader_peaks.get(stable_offset.node, 0))
             unstable = log.first_unstable_offset()
-            replica = self.view.replica(one.topic_partition, one.node)
+            replica = self.view.replica(stable_offset.topic_partition, stable_offset.node)
             if unstable is None or end <= max(unstable, 0 if replica is None else replica.log_start_offset):
                 continue
             is_open = unstable in log.open.values()

@@ -270,9 +270,9 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
     for asked_for in names or (() if seeds is not None else bundled()):
         name, _, variant = asked_for.partition(":")
         file = load_scenario(name)
-        for one in (variant,) if variant else ("base", *file.variants):
-            scenario = pick_variant(file, one, None)
-            title = file.scenario.id if one == "base" else f"{file.scenario.id}:{one}"
+        for item in (variant,) if variant else ("base", *file.variants):
+            scenario = pick_variant(file, item, None)
+            title = file.scenario.id if item == "base" else f"{file.scenario.id}:{item}"
             add(title, scenario, asked_for if names else None)
     profile = world.profile or DEFAULT_PROFILE
     for seed in seeds or ():

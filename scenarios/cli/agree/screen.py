@@ -46,8 +46,8 @@ def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
     if row.why_not:
         lines += _wrapped(row.why_not)
     if row.agreement is not None:
-        for one in row.agreement.differences[:DIFFERENCES_SHOWN]:
-            lines += _difference(one, sheet)
+        for difference in row.agreement.differences[:DIFFERENCES_SHOWN]:
+            lines += _difference(difference, sheet)
         left = len(row.agreement.differences) - DIFFERENCES_SHOWN
         if left > 0:
             lines += _wrapped(f"and {count_of(left, 'more difference')}; --format json lists all")
@@ -59,9 +59,9 @@ def _wrapped(text: str) -> list[str]:
     return folded(text, WIDTH, " " * _INDENT, " " * (_INDENT + 2))
 
 
-def _difference(one: WorldDifference, sheet: Sheet) -> list[str]:
-    worlds, values = (sheet.ours, sheet.theirs), (one.ours, one.theirs)
-    return [*_wrapped(one.title), *pair_lines(worlds, values, WIDTH, " " * (_INDENT + 2))]
+def _difference(world_difference: WorldDifference, sheet: Sheet) -> list[str]:
+    worlds, values = (sheet.ours, sheet.theirs), (world_difference.ours, world_difference.theirs)
+    return [*_wrapped(world_difference.title), *pair_lines(worlds, values, WIDTH, " " * (_INDENT + 2))]
 
 
 def _gap(row: SheetRow, sheet: Sheet) -> list[str]:
@@ -102,4 +102,6 @@ def _table_rows(row: SheetRow) -> list[str]:
         return [f"{head} {row.why_not} | | |"]
     differences = row.agreement.differences[:DIFFERENCES_IN_A_TABLE]
     heads = [head] + ["| | | |"] * (len(differences) - 1)
-    return [f"{head} {one.title} | {one.ours} | {one.theirs} |" for head, one in zip(heads, differences, strict=True)]
+    return [
+        f"{head} {item.title} | {item.ours} | {item.theirs} |" for head, item in zip(heads, differences, strict=True)
+    ]

@@ -42,7 +42,7 @@ def reading_text(reading: Reading, style: Style, profile: str, *, verbose: bool)
             lines += _partition(partition, style, profile, verbose)
     if folded:
         lines += ["", f"  No problems: equal logs on all brokers, or on one broker only (-v shows all {len(folded)}):"]
-        names = ", ".join(f"{one.topic_partition} (LEO {one.leader.log_end_offset})" for one in folded)
+        names = ", ".join(f"{item.topic_partition} (LEO {item.leader.log_end_offset})" for item in folded)
         lines += _wrapped(names, 4)
     return "\n".join(lines) + "\n"
 
@@ -66,7 +66,9 @@ def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
         facts = "stopped cleanly (.kafka_cleanshutdown)"
     if directory.locked:
         facts = "running (it holds the lock); records that it appends now are not read"
-    elif any(one.moved for part in reading.partitions for one in part.replicas if one.directory is directory):
+    elif any(
+        replica.moved for part in reading.partitions for replica in part.replicas if replica.directory is directory
+    ):
         facts = "running (its files changed); records that it appends now are not read"
     if directory.cluster_id is not None:
         facts += f"; cluster {directory.cluster_id}"
@@ -82,7 +84,10 @@ def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
 
 
 def _is_sound(partition: PartitionReading) -> bool:
-    damaged = any(one.damage_count or one.moved or one.start.cut_bytes or one.old_formats for one in partition.replicas)
+    damaged = any(
+        replica.damage_count or replica.moved or replica.start.cut_bytes or replica.old_formats
+        for replica in partition.replicas
+    )
     different = any(follower.comparison.count or follower.cut_offsets for follower in partition.followers)
     return not (damaged or different or partition.notes)
 
@@ -108,11 +113,11 @@ def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
         ("broker", "start", "LEO", "HW", "recovery", "segments", "batches", "records", "bytes")
     ]
-    for one in partition.replicas:
-        leads = " leads" if one is partition.leader and partition.followers else ""
-        offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark, one.recovery_point)
-        counts = (len(one.segments), one.batches, one.records, one.size)
-        rows.append((one.node[:20] + leads, *map(_number, (*offsets, *counts))))
+    for replica in partition.replicas:
+        leads = " leads" if replica is partition.leader and partition.followers else ""
+        offsets = (replica.log_start_offset, replica.log_end_offset, replica.high_watermark, replica.recovery_point)
+        counts = (len(replica.segments), replica.batches, replica.records, replica.size)
+        rows.append((replica.node[:20] + leads, *map(_number, (*offsets, *counts))))
     numbers = range(1, len(rows[0]))
     lines = table_lines(rows, numbers, indent="    ")
     if max(map(len, lines)) > WIDTH:
@@ -122,33 +127,34 @@ def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
         yield from [line] if len(line) <= WIDTH else _wrapped(" ".join(row), 4)
 
 
-def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
-    name = f"broker {one.node}"
-    yield from _wrapped(f"{name}: {_epochs(one.files.leader_epochs)}", 4)
-    if one.files.snapshots:
-        damaged = sum(snapshot.producers is None for snapshot in one.files.snapshots)
-        offsets = ", ".join(str(snapshot.offset) for snapshot in one.files.snapshots[-SEGMENTS_SHOWN:])
+def _replica(stored_replica: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
+    name = f"broker {stored_replica.node}"
+    yield from _wrapped(f"{name}: {_epochs(stored_replica.files.leader_epochs)}", 4)
+    if stored_replica.files.snapshots:
+        damaged = sum(snapshot.producers is None for snapshot in stored_replica.files.snapshots)
+        offsets = ", ".join(str(snapshot.offset) for snapshot in stored_replica.files.snapshots[-SEGMENTS_SHOWN:])
         bad = f"; {damaged} damaged" if damaged else ""
         yield from _wrapped(f"{name}: producer snapshots at {offsets}{bad}", 4)
-    if len(one.segments) > 1 or verbose:
-        shown = one.segments if verbose else one.segments[-SEGMENTS_SHOWN:]
+    if len(stored_replica.segments) > 1 or verbose:
+        shown = stored_replica.segments if verbose else stored_replica.segments[-SEGMENTS_SHOWN:]
         words = [f"{segment.base_offset} ({count_of(segment.size, 'byte')})" for segment in shown]
-        left = len(one.segments) - len(shown)
+        left = len(stored_replica.segments) - len(shown)
         earlier = f"; before these, {count_of(left, 'segment')} not shown" if left else ""
         yield from _wrapped(f"{name}: segments from offset {', '.join(words)}{earlier}", 4)
-    for note in (*one.files.notes[:NOTES_SHOWN], *((one.moved,) if one.moved else ())):
+    for note in (*stored_replica.files.notes[:NOTES_SHOWN], *((stored_replica.moved,) if stored_replica.moved else ())):
         yield from _wrapped(f"{name}: {note}", 4)
-    for damage in one.damages[:DAMAGES_SHOWN]:
+    for damage in stored_replica.damages[:DAMAGES_SHOWN]:
         where = f"{damage.file.path.name} at byte {damage.position:,}"
         rest = f"; {count_of(damage.rest, 'byte')} not read" if damage.rest else ""
         text = f"{style.sign('bad')} {name}: damage in {where}, after offset {damage.cut_to - 1}: {damage.why}{rest}"
         yield from _wrapped(text, 4)
-    if one.damage_count > DAMAGES_SHOWN:
-        yield f"      {count_of(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json shows all)"
-    if (old := old_formats(one)) is not None:
+    more = stored_replica.damage_count - DAMAGES_SHOWN
+    if more > 0:
+        yield f"      {count_of(more, 'more damaged place')} (--format json shows all)"
+    if (old := old_formats(stored_replica)) is not None:
         yield from _wrapped(f"{style.sign('note')} {name}: {old}", 4)
-    if not one.is_live:
-        yield from _wrapped(f"{name}: {'; '.join(starting(one))}", 4)
+    if not stored_replica.is_live:
+        yield from _wrapped(f"{name}: {'; '.join(starting(stored_replica))}", 4)
 
 
 def _epochs(entries: Sequence[tuple[LeaderEpoch, Offset]] | None) -> str:
@@ -163,24 +169,24 @@ def _epochs(entries: Sequence[tuple[LeaderEpoch, Offset]] | None) -> str:
 
 
 def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, profile: str) -> Iterator[str]:
-    one, comparison = follower.replica, follower.comparison
-    me, it = f"broker {one.node}", f"broker {leader.node}"
+    item, comparison = follower.replica, follower.comparison
+    me, it = f"broker {item.node}", f"broker {leader.node}"
     parts = comparison.parts_at
     if parts is not None:
         epochs = f"{_epoch_words(parts.replica)} on {me}, {_epoch_words(parts.leader)} on {it}"
         yield from _wrapped(f"{style.sign('lost')} {me} and {it} diverge at offset {parts.start}: {epochs}", 2)
-    elif unread := _unread(leader, one):
+    elif unread := _unread(leader, item):
         text = f"{me} and {it} are compared only where both can be read, because {unread}"
         yield from _wrapped(f"{style.sign('note')} {text}", 2)
     elif comparison.count:
         yield from _wrapped(f"{me} and {it} have the same records where both have records", 2)
-    elif one.is_damaged or leader.is_damaged or follower.diverges or follower.cut_offsets:
+    elif item.is_damaged or leader.is_damaged or follower.diverges or follower.cut_offsets:
         yield from _wrapped(f"{me} has the same records as {it}", 2)
     else:
         yield from _wrapped(f"{style.sign('good')} {me} has the same log as {it}", 2)
-    if comparison.compared_from > max(one.log_start_offset, leader.log_start_offset):
+    if comparison.compared_from > max(item.log_start_offset, leader.log_start_offset):
         yield from _wrapped(
-            f"compared only from offset {comparison.compared_from}: the log below {_below(leader, one)}", 4
+            f"compared only from offset {comparison.compared_from}: the log below {_below(leader, item)}", 4
         )
     for difference in comparison.differences[:DIFFERENCES_SHOWN]:
         yield from _difference(difference, me, it)
@@ -208,18 +214,22 @@ def _epoch_words(side: Side) -> str:
     return f"epoch {low}" if low == high else f"epochs {low} to {high}"
 
 
-def _difference(one: LogDifference, me: str, it: str) -> Iterator[str]:
-    offsets = f"offset {one.start}" if one.end == one.start + 1 else f"offsets {one.start} to {one.end - 1}"
-    sides = [(me, one.replica), (it, one.leader)]
+def _difference(log_difference: LogDifference, me: str, it: str) -> Iterator[str]:
+    offsets = (
+        f"offset {log_difference.start}"
+        if log_difference.end == log_difference.start + 1
+        else f"offsets {log_difference.start} to {log_difference.end - 1}"
+    )
+    sides = [(me, log_difference.replica), (it, log_difference.leader)]
     having = [(name, side) for name, side in sides if side.epochs is not None]
     words = listed([f"{count_of(side.records, 'record')} of {_epoch_words(side)} on {name}" for name, side in having])
     only = "only " if len(having) == 1 else ""
     yield from _wrapped(f"{offsets}: {only}{words}", 4)
     for name, side in having:
-        for offset, key, value in samples(one, side):
+        for offset, key, value in samples(log_difference, side):
             shown = "null" if value is None else value
             yield from _wrapped(f"{name}  {offset}  {'' if key is None else key + ' = '}{shown}", 6)
-        if side.records > len(samples(one, side)) > 0:
+        if side.records > len(samples(log_difference, side)) > 0:
             yield f"      {name}  ..."
 
 

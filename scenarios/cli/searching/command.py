@@ -94,10 +94,10 @@ def search(
             "played": played,
             "interrupted": ended is not None,
             "rest": rest,
-            "found": [one.as_json() for one in found],
+            "found": [item.as_json() for item in found],
             "kinds": [{**kind.as_json(), "file": kept[kind.first.seed].file} for kind in kinds],
-            "files": [one.file for one in kept.values()],
-            "not_shrunk": [one.file for one in kept.values() if not one.shrunk],
+            "files": [item.file for item in kept.values()],
+            "not_shrunk": [item.file for item in kept.values() if not item.shrunk],
             "page": None if page is None else str(page),
         }
         print_json(document)
@@ -133,7 +133,7 @@ def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> 
         (FindingCause.ERA, f"a failure that {era} allows"),
         (FindingCause.NO_RELEASE, "a failure that every release of Kafka allows"),
     ):
-        runs = sum(any(finding.cause is cause for finding in one.findings) for one in found)
+        runs = sum(any(finding.cause is cause for finding in item.findings) for item in found)
         if runs:
             names = dict.fromkeys(kind.kind for kind in kinds if kind.cause is cause)
             parts.append(f"{count_of(runs, 'run')} {'shows' if runs == 1 else 'show'} {what} ({', '.join(names)})")

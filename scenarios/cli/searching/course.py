@@ -64,9 +64,9 @@ class LocalPlayer:
         return by_kind(found)
 
     def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
-        for number, one in enumerate(found):
-            smallest = one.schedule
-            for smallest in shrink(one.schedule, one.kinds):
+        for number, item in enumerate(found):
+            smallest = item.schedule
+            for smallest in shrink(item.schedule, item.kinds):
                 yield Shrunk(number, smallest.text, len(smallest.tree["timeline"]), done=False)
             yield Shrunk(number, smallest.text, len(smallest.tree["timeline"]), done=True)
 
@@ -160,13 +160,13 @@ def searched(asked: Asked, new_player: NewPlayer) -> Searched:
                     kinds = player.kinds(progress.found)
             with progress.stage("shrink"):
                 found = list(_first_of(kinds).values())
-                for one in player.shrunk(found):
-                    small[found[one.number].seed] = one
-                    progress.shrinks(one, found)
+                for item in player.shrunk(found):
+                    small[found[item.number].seed] = item
+                    progress.shrinks(item, found)
     except (KeyboardInterrupt, ProcessDied) as interruption:
         ended = interruption
     kept = _keep(asked, kinds, small)
-    progress.found.sort(key=lambda one: one.seed)
+    progress.found.sort(key=lambda item: item.seed)
     return Searched(progress.played, progress.found, kinds, kept, ended)
 
 
@@ -205,11 +205,11 @@ class _Progress:
         self._show(self.played / seeds, f"{self.played} of {seeds} seeds, {len(self.found)} with findings")
         return bool(self.found and self._asked.first)
 
-    def shrinks(self, one: Shrunk, found: Sequence[Found]) -> None:
+    def shrinks(self, shrunk: Shrunk, found: Sequence[Found]) -> None:
         """Show the progress of shrinking: `one` is the latest version of one of the schedules in `found`."""
-        whole = found[one.number]
-        gone = 1.0 if one.done else 1 - one.steps / len(whole.schedule.tree["timeline"])
-        self._show((one.number + gone) / len(found), f"seed {whole.seed}: shrunk to {one.steps} steps")
+        whole = found[shrunk.number]
+        gone = 1.0 if shrunk.done else 1 - shrunk.steps / len(whole.schedule.tree["timeline"])
+        self._show((shrunk.number + gone) / len(found), f"seed {whole.seed}: shrunk to {shrunk.steps} steps")
 
     def tick(self) -> None:
         self._show(*self._shown)
@@ -228,10 +228,10 @@ def _first_of(kinds: Sequence[FindingKind]) -> dict[int, Found]:
 def _keep(asked: Asked, kinds: Sequence[FindingKind], small: dict[int, Shrunk]) -> dict[int, Kept]:
     """Write the smallest known version of the schedule for each kind of finding. Return the files by seed."""
     kept = {}
-    for seed, one in _first_of(kinds).items():
+    for seed, item in _first_of(kinds).items():
         path = asked.out / f"{asked.profile}-{seed}.yaml"
         smallest = small.get(seed)
-        text, done = (one.text, False) if smallest is None else (smallest.text, smallest.done)
+        text, done = (item.text, False) if smallest is None else (smallest.text, smallest.done)
         try:
             asked.out.mkdir(parents=True, exist_ok=True)
             write_whole(path, text)

@@ -73,15 +73,17 @@ class SparkPlayer:
         yield from map(found_of, self._play_rows(self._task, [run_of(job) for job in jobs]))
 
     def kinds(self, found: list[Found]) -> list[FindingKind]:
-        return by_kind(sorted(found, key=lambda one: (len(one.schedule.tree["timeline"]), one.seed)))
+        return by_kind(sorted(found, key=lambda item: (len(item.schedule.tree["timeline"]), item.seed)))
 
     def shrunk(self, found: Sequence[Found]) -> Iterator[Shrunk]:
-        numbers = {one.seed: number for number, one in enumerate(found)}
+        numbers = {item.seed: number for number, item in enumerate(found)}
         shrinking = self._task._replace(limit_s=SHRINK_RUNS * self._task.limit_s)
-        for row in self._play_rows(shrinking, [self._to_shrink(one) for one in found]):
+        for row in self._play_rows(shrinking, [self._to_shrink(item) for item in found]):
             if row["shrunk"] is not None:
                 steps = yaml.safe_load(row["shrunk"])["timeline"]
                 yield Shrunk(numbers[row["seed"]], row["shrunk"], len(steps), done=True)
 
-    def _to_shrink(self, one: Found) -> SearchRun:
-        return SearchRun(one.seed, self._asked.profile, one.schedule.safe, self._asked.swarm, one.text, one.kinds)
+    def _to_shrink(self, found: Found) -> SearchRun:
+        return SearchRun(
+            found.seed, self._asked.profile, found.schedule.safe, self._asked.swarm, found.text, found.kinds
+        )

@@ -192,7 +192,7 @@ class _Pages:
         titles = {symptom.id: symptom for symptom in SYMPTOMS}
         lessons = {chapter.number: chapter for chapter in self.chapters if chapter.number}
         # Where two match a search equally, it shows the one of the earlier lesson first.
-        by_lesson = sorted(self.site.scenarios.items(), key=lambda one: one[1]["lesson"] or len(lessons) + 1)
+        by_lesson = sorted(self.site.scenarios.items(), key=lambda item: item[1]["lesson"] or len(lessons) + 1)
         for name, scenario in by_lesson:
             shown = dict.fromkeys(symptom for run in scenario["runs"] for symptom in run["symptoms"])
             symptoms = [titles[symptom] for symptom in shown]
@@ -205,7 +205,7 @@ class _Pages:
                 symptoms=symptoms,
                 lesson=lessons.get(scenario["lesson"]),
                 agreement=self.site.agreement.get(name, ()),
-                rules=[(row, one) for row in rules for one in row.contrasts if one.scenario == name],
+                rules=[(row, contrast) for row in rules for contrast in row.contrasts if contrast.scenario == name],
                 figures=_figures(scenario["runs"]),
                 waits=_waits(scenario["runs"]),
             )
@@ -323,7 +323,9 @@ def _shown(symptom: Symptom, scenarios: Mapping[str, dict[str, Any]]) -> list[tu
         for scenario in scenarios.values()
     ]
     showing = [(scenario, runs) for scenario, runs in found if runs]
-    return sorted(showing, key=lambda one: (one[0]["runs"][0]["variant"] not in one[1], -_share(*one), one[0]["id"]))
+    return sorted(
+        showing, key=lambda item: (item[0]["runs"][0]["variant"] not in item[1], -_share(*item), item[0]["id"])
+    )
 
 
 def _share(scenario: Mapping[str, Any], runs: Sequence[str]) -> float:

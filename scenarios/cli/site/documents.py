@@ -199,8 +199,8 @@ def _with_anchors(tokens: Sequence[Token]) -> Iterator[DocumentPart]:
             rule = CITED.match(text)
             anchor = rule[0].lower() if rule else slug(text, taken)
             token.attrs["id"] = anchor
-            below = takewhile(lambda one: one.type != "heading_open", tokens[index + 3 :])
-            words = " ".join(one.content for one in below if one.type in ("inline", "fence"))
+            below = takewhile(lambda item: item.type != "heading_open", tokens[index + 3 :])
+            words = " ".join(item.content for item in below if item.type in ("inline", "fence"))
             yield DocumentPart(int(token.tag[1]), anchor, text, words)
         elif token.type == "tr_open" and tokens[index + 1].type == "td_open":
             text = tokens[index + 2].content
@@ -294,6 +294,6 @@ def agreements(sheet: str) -> dict[str, list[SheetEntry]]:
             kafka = ""
     found += [SheetEntry(*which, standing, tuple(differs)) for which, (standing, differs) in rows.items()]
     by_scenario: dict[str, list[SheetEntry]] = {}
-    for one in found:
-        by_scenario.setdefault(one.run.split(":")[0], []).append(one)
+    for item in found:
+        by_scenario.setdefault(item.run.split(":")[0], []).append(item)
     return by_scenario

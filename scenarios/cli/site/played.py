@@ -96,7 +96,7 @@ def play(job: PlayJob) -> dict[str, Any]:
         ScenarioInvalid: the file is not valid.
     """
     file = load_file(job.path)
-    results = [run_scenario(one, runs_dir=None, keep_rows=True) for one in file.all]
+    results = [run_scenario(item, runs_dir=None, keep_rows=True) for item in file.all]
     document = {
         "made_from": job.key,
         **of_file(file),
@@ -124,7 +124,7 @@ def of_file(file: ScenarioFile) -> dict[str, Any]:
         "questions": [question.ask for question in scenario.questions],
         "sources": [{"ref": source.ref, "url": source.url, "recalled": source.recalled} for source in scenario.sources],
         # The settings of the file itself come before those of its variants.
-        "settings": list(dict.fromkeys(f"{key}={value}" for one in file.all for key, value in _settings(one))),
+        "settings": list(dict.fromkeys(f"{key}={value}" for item in file.all for key, value in _settings(item))),
         "yaml": file.text,
     }
 
@@ -155,7 +155,7 @@ def _of_run(result: RunResult) -> dict[str, Any]:
 
 def _longest(wait: Mapping[str, Any]) -> dict[str, str]:
     """Return the sentence and the advice for the longest part of a period without writes or reads."""
-    stretch = max(wait["stretches"], key=lambda one: one["to_us"] - one["from_us"])
+    stretch = max(wait["stretches"], key=lambda item: item["to_us"] - item["from_us"])
     return {"sentence": stretch["sentence"], "advice": stretch["advice"] or ""}
 
 
@@ -239,6 +239,6 @@ def _write_pages(out: Path, file: ScenarioFile, results: Sequence[RunResult]) ->
     for number, group in enumerate(groups, 1):
         name = file.scenario.id if number == 1 else f"{file.scenario.id}-{number}"
         path = f"runs/{name}.html"
-        runs = [run_of_page(one.rows, one.summary, one.scenario) for one in (first, *group)]
+        runs = [run_of_page(item.rows, item.summary, item.scenario) for item in (first, *group)]
         write_whole(out / path, page_of(runs))
-        yield {"path": path, "title": ", ".join(one.scenario.variant or AS_WRITTEN for one in (first, *group))}
+        yield {"path": path, "title": ", ".join(item.scenario.variant or AS_WRITTEN for item in (first, *group))}

@@ -64,10 +64,10 @@ def _words(fate: RecordFate) -> str:
 def release_rows(outcomes: Mapping[str, ReleaseOutcome]) -> list[dict[str, Any]]:
     """Return a row for each group of successive releases with the same outcome. Unplayable releases are left out."""
     rows = []
-    for one, group in groupby(outcomes.items(), key=lambda item: item[1]):
-        if one.outcome != NOT_PLAYABLE:
+    for other, group in groupby(outcomes.items(), key=lambda item: item[1]):
+        if other.outcome != NOT_PLAYABLE:
             played = [era.removeprefix("kafka-") for era, _ in group]
-            rows.append({"played": played, "outcome": one.outcome, "saved": one.saved})
+            rows.append({"played": played, "outcome": other.outcome, "saved": other.saved})
     return rows
 
 

@@ -67,7 +67,7 @@ def scenario_hit(scenario: Mapping[str, Any], titles: Mapping[str, Symptom]) -> 
             *(error for run in scenario["runs"] for error in run["errors"]),
             *CODE.findall(" ".join([scenario["story"], *(source["ref"] for source in scenario["sources"])])),
         ],
-        rest=[*scenario["settings"], scenario["story"], *(f"{one.title} {one.words}" for one in first)],
+        rest=[*scenario["settings"], scenario["story"], *(f"{item.title} {item.words}" for item in first)],
     )
 
 

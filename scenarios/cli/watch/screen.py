@@ -231,11 +231,11 @@ def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[Trouble
 
     def counted() -> list[TroubleOf]:
         found = [standing_of(watch, known, now_us) for known in watch.partitions.values()]
-        for one in found:
-            counts[one.trouble] += 1
+        for item in found:
+            counts[item.trouble] += 1
         return found
 
-    worst = heapq.nsmallest(most, counted(), key=lambda one: (one.trouble, -one.weight, one.known.name))
+    worst = heapq.nsmallest(most, counted(), key=lambda item: (item.trouble, -item.weight, item.known.name))
     return worst, counts
 
 
@@ -287,13 +287,13 @@ class StateChanges:
         silent = {known.broker_id: None for known in watch.brokers.values() if known.silent_since_us is not None}
         found = [
             StateChange(
-                f"{broker_name(one)} does not answer ({watch.brokers[one].silence})",
-                {"broker": broker_name(one), "answers": False, "why": watch.brokers[one].silence},
+                f"{broker_name(item)} does not answer ({watch.brokers[item].silence})",
+                {"broker": broker_name(item), "answers": False, "why": watch.brokers[item].silence},
             )
-            for one in silent
-            if one not in self._silent
+            for item in silent
+            if item not in self._silent
         ]
-        back = [broker_name(one) for one in self._silent if one not in silent]
+        back = [broker_name(item) for item in self._silent if item not in silent]
         found += [StateChange(f"{name} answers again", {"broker": name, "answers": True}) for name in back]
         self._silent = silent
         return found

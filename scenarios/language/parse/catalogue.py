@@ -253,7 +253,7 @@ def find_scenario(name: str) -> Path:
     beside = f"{name}.yaml"
     if Path(beside).is_file():
         raise UnknownScenario(name, beside)
-    begun = next((one for one in known if name and one.startswith(name)), None)
+    begun = next((item for item in known if name and item.startswith(name)), None)
     raise UnknownScenario(name, begun or did_you_mean(name, known))
 
 

@@ -222,7 +222,7 @@ def _read_config(scope: Scope, fields: Fields) -> tuple[dict[str, str], str | No
 def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]:
     items = scope.reader.items(node, path, "`quotas`")
     read = [SetQuota.declaration.read(scope, item, item_path) for item, item_path in items]
-    return tuple(one.as_spec for one in read if isinstance(one, SetQuota))
+    return tuple(item.as_spec for item in read if isinstance(item, SetQuota))
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:
@@ -282,7 +282,7 @@ def _read_log_dirs(scope: Scope, name: str, config: MappingType[str, str], path:
     scope.log_dirs[name] = names
     if names == ("",):
         return
-    if len(set(names)) < len(names) or len(names) > LOG_DIRS_MAX or not all(SLUG.fullmatch(one) for one in names):
+    if len(set(names)) < len(names) or len(names) > LOG_DIRS_MAX or not all(SLUG.fullmatch(item) for item in names):
         scope.reader.error(
             "E113",
             f"`log.dirs` of `{name}` cannot be `{config['log.dirs'][:80]}`",

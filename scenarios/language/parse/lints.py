@@ -148,7 +148,10 @@ def _timestamps(scenario: Scenario, reader: Reader) -> None:
         for step in scenario.timeline
         if isinstance(step.payload, Produce) and isinstance(step.trigger, At)
     ]
-    times += [(f"workloads.{one.name}.timestamp", one.records.time, one.start_us) for one in scenario.producers]
+    times += [
+        (f"workloads.{producer.name}.timestamp", producer.records.time, producer.start_us)
+        for producer in scenario.producers
+    ]
     for path, time, at_us in times:
         if time is not None and time.ms(at_us) < 0 and path in reader.places:
             title = f"at {time_text(at_us)} a timestamp {time_text(-time.ahead_us)} in the past is before 1970"
@@ -162,14 +165,14 @@ def _does_nothing(step: Step, reader: Reader, why: str) -> None:
 
 def _keys_without_effect(reader: Reader) -> None:
     """Report W211 and W212 (keys of Kafka without effect here), each at most once for the whole file."""
-    for code, found, one, several in (
+    for code, found, item, several in (
         ("W211", reader.inert["neutral"], "key has no effect here", "keys have no effect here"),
         ("W212", reader.inert["not yet"], "Kafka key is not yet supported", "Kafka keys are not yet supported"),
     ):
         if not found:
             continue
         names = sorted(found)
-        counted = f"{len(names)} {one if len(names) == 1 else several}: "
+        counted = f"{len(names)} {item if len(names) == 1 else several}: "
         shown = ", ".join(names[:KEYS_SHOWN_MAX]) + (", ..." if len(names) > KEYS_SHOWN_MAX else "")
         notes = tuple(f"help: instead of `{name}`: {INSTEAD[name]}" for name in names if name in INSTEAD)
         place = min(found.values(), key=lambda place: (place.source.name, place.line, place.column))

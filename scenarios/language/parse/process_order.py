@@ -65,7 +65,7 @@ def report_unchosen(scenario: Scenario, reader: Reader) -> None:
 
 
 def _captured(payload: Payload) -> Iterator[str]:
-    values = [getattr(payload, one.name) for one in fields(payload)]  # type: ignore[arg-type]
+    values = [getattr(payload, field.name) for field in fields(payload)]  # type: ignore[arg-type]
     for value in values:
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Selector):
@@ -203,10 +203,10 @@ class _Order:
         for names in groups:
             before = [self._known[name] for name in names or ()]
             # A power failure after a kill loses the page cache as well; a process that is shutting down can be killed.
-            down = [one for one in before if isinstance(one, Step) and not isinstance(one.payload, Stop)]
+            down = [item for item in before if isinstance(item, Step) and not isinstance(item.payload, Stop)]
             if down and len(down) == len(before) and not isinstance(step.payload, PowerOff):
                 who = ", ".join(names or ())
-                since = max(one.index for one in down) + 1
+                since = max(item.index for item in down) + 1
                 verb = "has" if len(down) == 1 else "have"
                 self.needless.append(
                     Needless(step, f"would {step.verb} {who}, which {verb} been down since step {since}")

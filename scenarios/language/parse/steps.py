@@ -232,7 +232,7 @@ def _read_value(scope: Scope, verb: str, node: Node, path: str) -> Payload | Non
     if not own.any_error:
         return payload
     first, *_ = own.sorted() or own.found
-    takes_partition = any(one.name == "partition" for one in VERBS[verb].keys)
+    takes_partition = any(key.name == "partition" for key in VERBS[verb].keys)
     has_line = first.label.startswith("write ") or (first.suggestion and not takes_partition)
     if has_line:
         return payload
@@ -300,10 +300,10 @@ def _question(scope: Scope, node: Node, path: str) -> ScenarioQuestion:
     )
 
 
-def _one_of(fields: Fields, one: str, other: str, label: str) -> None:
-    if (one in fields) == (other in fields):
-        title = f"{fields.what} needs exactly one of `{one}` and `{other}`"
-        place = fields.key_place(other) if one in fields else fields.place
+def _one_of(fields: Fields, item: str, other: str, label: str) -> None:
+    if (item in fields) == (other in fields):
+        title = f"{fields.what} needs exactly one of `{item}` and `{other}`"
+        place = fields.key_place(other) if item in fields else fields.place
         fields.reader.error("E105", title, place, path=fields.path, label=label)
 
 

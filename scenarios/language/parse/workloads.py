@@ -392,14 +392,14 @@ def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Work
     In a classic group, the group leader assigns only the topics that it reads itself.
     """
     first_of: dict[str, Workload] = {}
-    for one in workloads.values():
-        if one.kind == "transform" and one.config.get("group.protocol") != CONSUMER and one.topics:
-            first = first_of.setdefault(one.config.get("group.id", ""), one)
-            if sorted(one.topics) != sorted(first.topics):
-                place = scope.reader.places.get(f"{path}.{one.name}", node.place)
-                title = f"`{one.name}` and `{first.name}` are in one group but read different topics"
+    for workload in workloads.values():
+        if workload.kind == "transform" and workload.config.get("group.protocol") != CONSUMER and workload.topics:
+            first = first_of.setdefault(workload.config.get("group.id", ""), workload)
+            if sorted(workload.topics) != sorted(first.topics):
+                place = scope.reader.places.get(f"{path}.{workload.name}", node.place)
+                title = f"`{workload.name}` and `{first.name}` are in one group but read different topics"
                 label = "give both clients the same topics, or `group.protocol: consumer`"
-                scope.reader.error("E126", title, place, path=f"{path}.{one.name}", label=label)
+                scope.reader.error("E126", title, place, path=f"{path}.{workload.name}", label=label)
 
 
 def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
@@ -407,16 +407,16 @@ def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Work
 
     The output for the record r7 is named tr7, the same for all members of a group.
     """
-    for one in workloads.values():
+    for workload in workloads.values():
         inputs = [
-            other.prefix for other in workloads.values() if other.kind == "producer" and other.topic in one.topics
+            other.prefix for other in workloads.values() if other.kind == "producer" and other.topic in workload.topics
         ]
-        for prefix in inputs if one.kind == "transform" else ():
-            taken = scope.prefixes.setdefault(f"{one.prefix}{prefix}", one.name)
+        for prefix in inputs if workload.kind == "transform" else ():
+            taken = scope.prefixes.setdefault(f"{workload.prefix}{prefix}", workload.name)
             if taken in scope.producers:
-                title = f"the outputs of `{one.name}` would be named like the records of `{taken}`"
-                place = scope.reader.places.get(f"{path}.{one.name}", node.place)
-                scope.reader.error("E134", title, place, path=f"{path}.{one.name}.prefix")
+                title = f"the outputs of `{workload.name}` would be named like the records of `{taken}`"
+                place = scope.reader.places.get(f"{path}.{workload.name}", node.place)
+                scope.reader.error("E134", title, place, path=f"{path}.{workload.name}.prefix")
 
 
 def _read_cpu(reader: Reader, node: Node, path: str, keys: tuple[str, ...]) -> ClientCpuTimes:

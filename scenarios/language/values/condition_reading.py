@@ -244,10 +244,10 @@ def _log_meant(scope: Scope, key: str, name: str, node: Node) -> str | None:
         keys.append(inner)
     if not isinstance(node, Scalar):
         return None
-    partitions = [one for one in keys if _is_partition(scope, one) and one not in scope.topics]
+    partitions = [item for item in keys if _is_partition(scope, item) and item not in scope.topics]
     partition = partitions[0] if partitions else _a_partition(scope)
-    broker = next((one for one in keys if one in scope.brokers), None)
-    offset = next((one for one in keys if one in ("hw", "leo")), "leo" if node.text.isdigit() else None)
+    broker = next((item for item in keys if item in scope.brokers), None)
+    offset = next((item for item in keys if item in ("hw", "leo")), "leo" if node.text.isdigit() else None)
     inner = f"{partition}: {{{offset}: {_text(node)}}}"
     if offset is not None:
         return f"state: {{{broker}: {{{inner}}}}}" if broker else f"state: {{{inner}}}"

@@ -108,15 +108,15 @@ def unpasted(config: Node) -> Node:
 
 def _listed_properties(node: Scalar) -> Mapping | None:
     found = list(_LISTED.finditer(node.text))
-    if "".join(one[0] for one in found) != node.text:
+    if "".join(item[0] for item in found) != node.text:
         return None
     place = node.place
     begins = max(place.column, place.source.lines[place.line].find(node.text, place.column))  # After a quote, if any.
     mapping = Mapping(place)
-    for one in found:
-        key = replace(place, column=begins + one.start(1), length=len(one[1]) - 1)
-        value = replace(place, column=begins + one.start(2), length=max(1, len(one[2])))
-        mapping.entries[one[1][:-1]] = Scalar(key, one[1][:-1]), Scalar(value, one[2])
+    for item in found:
+        key = replace(place, column=begins + item.start(1), length=len(item[1]) - 1)
+        value = replace(place, column=begins + item.start(2), length=max(1, len(item[2])))
+        mapping.entries[item[1][:-1]] = Scalar(key, item[1][:-1]), Scalar(value, item[2])
     return mapping
 
 

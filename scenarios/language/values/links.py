@@ -55,7 +55,9 @@ def sides_meant(scope: Scope, node: Node) -> str | None:
             return f"[{', '.join(map(_flow, sides))}]"
         names = [node.text] if scope.cut_off(node.text) else [part for part in _BETWEEN_NAMES.split(node.text) if part]
     selectors = [scope.meant(name) or name for name in names]
-    if not selectors or not all(_CALL.fullmatch(one) or one in (*WORDS, *scope.nodes) for one in selectors):
+    if not selectors or not all(
+        _CALL.fullmatch(selector) or selector in (*WORDS, *scope.nodes) for selector in selectors
+    ):
         return None
     first, *others = selectors
     if not others:

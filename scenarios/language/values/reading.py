@@ -627,7 +627,7 @@ class Reader:
     def _joined(value: Node) -> str | None:
         """Return a list as Kafka writes it, separated by commas; None if the value is not a list of texts."""
         items = value.items if isinstance(value, SequenceNode) else (value,)
-        texts = [one.text for one in items if isinstance(one, Scalar)]
+        texts = [item.text for item in items if isinstance(item, Scalar)]
         return ", ".join(texts) if texts and len(texts) == len(items) else None
 
 

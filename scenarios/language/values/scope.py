@@ -268,7 +268,7 @@ class Scope:
         """
         if more:
             inside = [name, *more]
-            outside = [one for one in (*self.brokers, *self.controllers) if one not in inside]
+            outside = [broker for broker in (*self.brokers, *self.controllers) if broker not in inside]
             is_clear = outside and set(inside) <= {*self.brokers, *self.controllers}
             return f"[[{', '.join(inside)}], [{', '.join(outside)}]]" if is_clear else None
         meant = self.meant(name) or name
@@ -282,13 +282,13 @@ class Scope:
             return f"[{meant}, brokers]"
         inside = self.racks.get(term.names[0], []) if term.kind == "rack" else [meant]
         machines = [*self.brokers, *self.controllers]
-        outside = [one for one in machines if one not in inside]
+        outside = [machine for machine in machines if machine not in inside]
         return f"[{meant}, [{', '.join(outside)}]]" if outside and set(inside) & set(machines) else None
 
     def broker_meant(self, name: str) -> str | None:
         """Return the broker that a name such as `broker1`, `node-1` or `1` means by its number; None if unclear."""
         found = _NUMBERED.fullmatch(name)
-        alike = [one for one in self.brokers if found and re.findall(r"\d+$", one) == [found[1]]]
+        alike = [broker for broker in self.brokers if found and re.findall(r"\d+$", broker) == [found[1]]]
         return alike[0] if len(alike) == 1 else None
 
     # ---------------------------------------------------------------------------------------------- records

@@ -113,7 +113,7 @@ class Produce(Verb):
     @classmethod
     def misplaced(cls, scope: Scope, written: Mapping[str, Node]) -> Mapping[str, str]:
         topic = written.get("topic")
-        sender = next((one for one, its in scope.producers.items() if topic and its == plain_text(topic)), "p1")
+        sender = next((item for item, its in scope.producers.items() if topic and its == plain_text(topic)), "p1")
         add = "leave it out" if "from" in written else f"write `from: {sender}`"
         return {"topic": f"the topic of a producer is in `workloads`: {add}"}
 

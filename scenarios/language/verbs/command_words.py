@@ -81,8 +81,8 @@ class ShorthandWords:
         return names or "all"
 
     def take_sides(self, what: str) -> object:
-        one, two = self.sides(what)
-        return [listed(one), listed(two)]
+        item, two = self.sides(what)
+        return [listed(item), listed(two)]
 
     def sides(self, what: str = "two sides, such as b1-b3") -> tuple[str, str]:
         """Take two sides, such as `b1-b3`, `b1 b3`, `leader(t-0)-b3` or `b1,b2-b3`."""
@@ -130,4 +130,4 @@ def split(text: str) -> list[str]:
 
 
 def _dashes(text: str) -> list[int]:
-    return [at for at, one in enumerate(text) if one == "-" and text.count("(", 0, at) == text.count(")", 0, at)]
+    return [at for at, item in enumerate(text) if item == "-" and text.count("(", 0, at) == text.count(")", 0, at)]

@@ -211,7 +211,7 @@ class Declaration:
 
     @property
     def bare(self) -> Key | None:
-        return next((one for one in self.keys if one.bare), None)
+        return next((item for item in self.keys if item.bare), None)
 
     @property
     def only_bare(self) -> Key | None:
@@ -227,14 +227,14 @@ class Declaration:
         """Return all examples, each with its documentation."""
         return {self.example: self.doc, **self.more}
 
-    def example_of(self, one: Key) -> str:
+    def example_of(self, item: Key) -> str:
         """Return an example of a key's value in YAML, from the verb's examples if any of them has the key."""
         for example in self.examples:
             tree = yaml.safe_load(example)
-            if isinstance(tree, dict) and one.name in tree:
-                text: str = yaml.safe_dump(tree[one.name], default_flow_style=True, width=200)
+            if isinstance(tree, dict) and item.name in tree:
+                text: str = yaml.safe_dump(tree[item.name], default_flow_style=True, width=200)
                 return text.removesuffix("...\n").strip()
-        return one.kind.example
+        return item.kind.example
 
     @property
     def beside(self) -> dict[str, str]:
@@ -242,7 +242,7 @@ class Declaration:
         if self.only_bare is not None:
             return {}
         first = self.bare or self.keys[0]
-        others = [one.name for one in self.keys if one is not first]
+        others = [item.name for item in self.keys if item is not first]
         return {name: f"belongs inside: `{self.name}: {{{first.name}: ..., {name}: ...}}`" for name in others}
 
     # --------------------------------------------------------------------------------------------- reading
@@ -255,44 +255,44 @@ class Declaration:
         bare = self.bare
         if bare is not None and (bare is self.only_bare or not isinstance(node, MappingNode)):
             return self.made(**{bare.attribute: bare.kind.read(Given(scope, node, path, what))})
-        names = [one.name for one in self.keys]
+        names = [item.name for item in self.keys]
         example = "" if isinstance(node, MappingNode) else self._as_mapping(scope, node)
         entries = node.entries if isinstance(node, MappingNode) and "config" in names else {}
         elsewhere = {name: "belongs under `config:`" for name in entries if "." in name} or _sides(scope, node, names)
         elsewhere |= {**self._misplaced(scope, node), **self.made.misplaced(scope, entries_of(node))}
         required = self._required_in(node)
         value = scope.reader.fields(node, path, what, names, required, elsewhere=elsewhere, example=example)
-        if value.node is not None or (node.is_nothing and not any(one.required for one in self.keys)):
+        if value.node is not None or (node.is_nothing and not any(item.required for item in self.keys)):
             self._judge_choice(value)
         values: Tree = {}
-        for one in self.keys:
-            values[one.attribute] = self._value(one, scope, value, values)
+        for item in self.keys:
+            values[item.attribute] = self._value(item, scope, value, values)
         payload = self.made(**values)
         payload.judge(scope, value)
         return payload
 
     def _as_mapping(self, scope: Scope, node: Node) -> str:
         """Return advice for a value that should be a mapping: the value as a mapping if clear, or else an example."""
-        required = [one for one in self.keys if one.required]
+        required = [item for item in self.keys if item.required]
         if len(required) == 1 and not (self.any_of or self.one_of):
-            (one,) = required
-            value = one.kind.meant(scope, node) if one.kind.meant is not None else plain_text(node)
+            (item,) = required
+            value = item.kind.meant(scope, node) if item.kind.meant is not None else plain_text(node)
             if value is not None:
-                return f"write {{{one.name}: {value}}}"
+                return f"write {{{item.name}: {value}}}"
         return f"for example {self.example}"
 
     def _required_in(self, node: Node) -> Mapping[str, str]:
         """Return the required keys with examples; empty if unknown keys of `node` may be the missing ones misspelt."""
-        required = [one for one in self.keys if one.required]
+        required = [item for item in self.keys if item.required]
         written = node.entries if isinstance(node, MappingNode) else {}
         strange = [name for name in written if self._is_strange(name)]
-        missing = [one for one in required if one.name not in written]
-        return {one.name: self.example_of(one) for one in (required if len(missing) > len(strange) else ())}
+        missing = [item for item in required if item.name not in written]
+        return {item.name: self.example_of(item) for item in (required if len(missing) > len(strange) else ())}
 
     def _misplaced(self, scope: Scope, node: Node) -> dict[str, str]:
         """Return hints, by key, for keys that belong inside another key: a topic, a quota, or parts of a state."""
         entries = entries_of(node)
-        kinds = {one.name: one.kind for one in self.keys}
+        kinds = {item.name: item.kind for item in self.keys}
         hints = one_level_up(scope, node) if "state" in kinds else {}
         if "quota" in kinds:
             hints |= {key: "belongs under `quota:`" for key in entries if key.endswith(("_rate", "_percentage"))}
@@ -302,15 +302,15 @@ class Declaration:
         return hints
 
     def _is_strange(self, name: str) -> bool:
-        return all(name != one.name for one in self.keys)
+        return all(name != item.name for item in self.keys)
 
-    def _value(self, one: Key, scope: Scope, event: Fields, before: Mapping[str, Any]) -> Any:
-        found = event.get(one.name)
+    def _value(self, item: Key, scope: Scope, event: Fields, before: Mapping[str, Any]) -> Any:
+        found = event.get(item.name)
         if found is not None:
-            return one.kind.read(Given(scope, *found, f"`{one.name}`", event))
-        if one.default_of is not None:
-            return one.default_of(scope, before)
-        return one.kind.blank if one.required else one.default
+            return item.kind.read(Given(scope, *found, f"`{item.name}`", event))
+        if item.default_of is not None:
+            return item.default_of(scope, before)
+        return item.kind.blank if item.required else item.default
 
     def _judge_choice(self, event: Fields) -> None:
         """Report an error unless at least one key of `any_of`, or exactly one key of `one_of`, is given."""
@@ -322,7 +322,7 @@ class Declaration:
             return  # A misspelt key was reported already.
         names = ", ".join(f"`{name}`" for name in choice)
         title = f"{event.what} needs {'at least' if self.any_of else 'exactly'} one of {names}"
-        example = next(f"{one.name}: {self.example_of(one)}" for one in self.keys if one.name == choice[0])
+        example = next(f"{item.name}: {self.example_of(item)}" for item in self.keys if item.name == choice[0])
         event.reader.error("E105", title, event.place, label=f"for example `{example}`", path=event.path)
 
     # --------------------------------------------------------------------------------------------- writing
@@ -330,25 +330,25 @@ class Declaration:
     def tree(self, payload: Verb) -> Any:
         if self.only_bare is not None:
             return self.only_bare.kind.write(getattr(payload, self.only_bare.attribute))
-        values = ((one, getattr(payload, one.attribute)) for one in self.keys)
-        return {one.name: one.kind.write(value) for one, value in values if one.is_written(value)}
+        values = ((item, getattr(payload, item.attribute)) for item in self.keys)
+        return {item.name: item.kind.write(value) for item, value in values if item.is_written(value)}
 
     def of_words(self, words: ShorthandWords) -> object:
         """Take a value from the words of a command. Return it in the form that a scenario file has."""
         if self.only_bare is not None:
             return self.only_bare.kind.take(words, self.only_bare.asked)
-        first, *others = (one for one in self.keys if one.required or one.bare)
+        first, *others = (item for item in self.keys if item.required or item.bare)
         tree: Tree = {first.name: first.kind.take(words, first.asked)}
-        optional = [one for one in self.keys if one.word]
-        for one in optional:
-            found = words.take_if(one.kind.fits) if one.kind.fits is not None else None
+        optional = [item for item in self.keys if item.word]
+        for other in optional:
+            found = words.take_if(other.kind.fits) if other.kind.fits is not None else None
             if found is not None:
-                tree[one.name] = found
-        for one in others:
-            tree[one.name] = one.kind.take(words, one.asked)
-        for one in optional:
-            if one.kind.fits is None and words.left:
-                tree[one.name] = words.take(one.asked)
+                tree[other.name] = found
+        for other in others:
+            tree[other.name] = other.kind.take(words, other.asked)
+        for other in optional:
+            if other.kind.fits is None and words.left:
+                tree[other.name] = words.take(other.asked)
         return tree[first.name] if first.bare and len(tree) == 1 else tree
 
     # ---------------------------------------------------------------------------------------------- schema
@@ -357,9 +357,9 @@ class Declaration:
         """Return the JSON Schema of the verb's value."""
         if self.only_bare is not None:
             return {"description": self.doc, **self.only_bare.kind.schema}
-        properties = {one.name: self._schema_of(one) for one in self.keys}
+        properties = {item.name: self._schema_of(item) for item in self.keys}
         mapping: Tree = {"type": "object", "additionalProperties": False, "properties": properties}
-        required = [one.name for one in self.keys if one.required]
+        required = [item.name for item in self.keys if item.required]
         if required:
             mapping["required"] = required
         for word, names in (("anyOf", self.any_of), ("oneOf", self.one_of)):
@@ -370,9 +370,9 @@ class Declaration:
             return {"description": self.doc, **mapping}
         return {"description": self.doc, "oneOf": [bare.kind.schema, mapping]}
 
-    def _schema_of(self, one: Key) -> Schema:
-        has_default = not one.required and one.default_of is None and one.default
-        return {**one.kind.schema, "default": one.kind.write(one.default)} if has_default else one.kind.schema
+    def _schema_of(self, item: Key) -> Schema:
+        has_default = not item.required and item.default_of is None and item.default
+        return {**item.kind.schema, "default": item.kind.write(item.default)} if has_default else item.kind.schema
 
 
 def entries_of(node: Node) -> dict[str, Node]:

@@ -62,8 +62,8 @@ HELD_MAX = 10_000
 
 
 def _direction(between: Sides, direction: Direction) -> str:
-    one = between[0]
-    return {"both": "", "to": f", only messages to {one}", "from": f", only messages from {one}"}[direction]
+    item = between[0]
+    return {"both": "", "to": f", only messages to {item}", "from": f", only messages from {item}"}[direction]
 
 
 @verb("partition", example="[[b1], [b2, b3, c1]]", usage="partition b1 b2,b3,c1", effect=LASTING)
@@ -86,8 +86,8 @@ class Cut(Verb):
     direction: Direction = key(DIRECTION, default="both", word=True)
 
     def sentence(self) -> str:
-        one, two = self.between
-        return f"cut {one} from {two}{_direction(self.between, self.direction)}"
+        item, two = self.between
+        return f"cut {item} from {two}{_direction(self.between, self.direction)}"
 
 
 @verb("heal", example="isolation", usage="heal")
@@ -109,9 +109,9 @@ class AddLatency(Verb):
     direction: Direction = key(DIRECTION, default="both", word=True)
 
     def sentence(self) -> str:
-        one, two = self.between
+        item, two = self.between
         direction = _direction(self.between, self.direction)
-        return f"delay messages between {one} and {two} by {delay_text(self.add)}{direction}"
+        return f"delay messages between {item} and {two} by {delay_text(self.add)}{direction}"
 
 
 @verb("bandwidth", example="{between: [b1, b3], rate: 50kB/s}", usage="bandwidth b1-b2 50kB/s", effect=LASTING)
@@ -123,9 +123,9 @@ class LimitBandwidth(Verb):
     direction: Direction = key(DIRECTION, default="both", word=True)
 
     def sentence(self) -> str:
-        one, two = self.between
+        item, two = self.between
         direction = _direction(self.between, self.direction)
-        return f"limit the bandwidth between {one} and {two} to {self.bytes_per_second:,} B/s{direction}"
+        return f"limit the bandwidth between {item} and {two} to {self.bytes_per_second:,} B/s{direction}"
 
 
 @verb("loss", example="{between: [b1, b3], rate: 10%}", usage="loss b1-b2 5%", effect=LASTING)
@@ -137,9 +137,9 @@ class Loss(Verb):
     direction: Direction = key(DIRECTION, default="both", word=True)
 
     def sentence(self) -> str:
-        one, two = self.between
+        item, two = self.between
         direction = _direction(self.between, self.direction)
-        return f"lose {self.rate_ppm / 10_000:g} % of messages between {one} and {two}{direction}"
+        return f"lose {self.rate_ppm / 10_000:g} % of messages between {item} and {two}{direction}"
 
 
 @verb("reset_peer", example="{between: [p1, b1]}", usage="reset_peer b1-b3")
@@ -151,8 +151,8 @@ class ResetPeer(Verb):
     between: Sides = key(SIDES)
 
     def sentence(self) -> str:
-        one, two = self.between
-        return f"reset the connections between {one} and {two}"
+        item, two = self.between
+        return f"reset the connections between {item} and {two}"
 
 
 @verb(

@@ -237,7 +237,7 @@ def _cluster(cluster: ClusterSpec) -> Tree:
             "config": dict(cluster.config),
             "phases": _phases(cluster.phases),
             "heartbeats": _phases(cluster.heartbeats),
-            "quotas": [_quota(one) for one in cluster.quotas] or None,
+            "quotas": [_quota(quota) for quota in cluster.quotas] or None,
         }
     )
 

@@ -436,7 +436,7 @@ class LazyNames(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return len(self) == len(other) and all(item == two for item, two in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 

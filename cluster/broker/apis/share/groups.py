@@ -151,10 +151,10 @@ class DescribeShareGroupOffsetsHandler(ApiHandler):
             return {str(topic.topic_name): list(topic.partitions) for topic in asked.topics}
         group = self._groups.index.share_groups.get(group_id, ShareGroup(group_id))
         found: dict[str, list[int]] = {}
-        for one in group.shares.initialized:
-            name = self._cache.topic_name(one.topic_id)
+        for item in group.shares.initialized:
+            name = self._cache.topic_name(item.topic_id)
             if name is not None:
-                found.setdefault(name, []).append(one.partition)
+                found.setdefault(name, []).append(item.partition)
         return found
 
     def _topic(self, group_id: str, name: str, numbers: list[int], wanted: list[tuple[ShareKey, Values]]) -> Values:
@@ -178,7 +178,9 @@ class AlterShareGroupOffsetsHandler(ApiHandler):
     def __call__(self, call: Call) -> None:
         request = call.decoded()
         offsets = {
-            str(topic.topic_name): {int(one.partition_index): int(one.start_offset) for one in topic.partitions}
+            str(topic.topic_name): {
+                int(partition.partition_index): int(partition.start_offset) for partition in topic.partitions
+            }
             for topic in request.topics
         }
 

@@ -48,21 +48,21 @@ class _InHand:
     @property
     def partitions(self) -> list[SessionPartition]:
         return [
-            SessionPartition(topic.topic_id or NO_ID, int(one.partition_index))
+            SessionPartition(topic.topic_id or NO_ID, int(partition.partition_index))
             for topic in self.request.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
 
     @property
     def acknowledgements(self) -> dict[ShareKey, list[Acknowledgement]]:
         return {
-            ShareKey(self.session.group_id, topic.topic_id or NO_ID, int(one.partition_index)): [
+            ShareKey(self.session.group_id, topic.topic_id or NO_ID, int(partition.partition_index)): [
                 Acknowledgement(int(batch.first_offset), int(batch.last_offset), tuple(batch.acknowledge_types))
-                for batch in one.acknowledgement_batches
+                for batch in partition.acknowledgement_batches
             ]
             for topic in self.request.topics
-            for one in topic.partitions
-            if one.acknowledgement_batches
+            for partition in topic.partitions
+            if partition.acknowledgement_batches
         }
 
 
@@ -122,7 +122,7 @@ class _OfShares(ApiHandler):
             current.call,
             acquisition_lock_timeout=self._lock_ms(current),
             responses=by_topic(topics),
-            node_endpoints=[one._asdict() for one in hints.endpoints],
+            node_endpoints=[endpoint._asdict() for endpoint in hints.endpoints],
         )
 
     def _leader_values(self, hints: LeaderHints, key: ShareKey, error: ErrorCode) -> Values:
@@ -246,8 +246,8 @@ class ShareFetchHandler(_OfShares):
                 "acknowledge_error_message": message,
                 "records": delivered.records,
                 "acquired_records": [
-                    {"first_offset": one.first, "last_offset": one.last, "delivery_count": one.delivery_count}
-                    for one in delivered.acquired
+                    {"first_offset": item.first, "last_offset": item.last, "delivery_count": item.delivery_count}
+                    for item in delivered.acquired
                 ],
             }
             worse = delivered.error if delivered.error is not ErrorCode.NONE else error
@@ -291,14 +291,14 @@ class ShareAcknowledgeHandler(_OfShares):
 def _wrong(batches: Sequence[Acknowledgement], *, renews: bool) -> str:
     """Return what is wrong with acknowledgements, empty if valid. Source: validateAcknowledgementBatches"""
     previous = -1
-    for one in batches:
-        if one.first > one.last or one.first <= previous or not one.types:
+    for batch in batches:
+        if batch.first > batch.last or batch.first <= previous or not batch.types:
             return "Acknowledgement batches must be in offset order, and each needs an acknowledge type."
-        if len(one.types) not in (1, one.last - one.first + 1):
+        if len(batch.types) not in (1, batch.last - batch.first + 1):
             return "An acknowledgement batch must have one acknowledge type, or one for each offset."
-        if RENEW in one.types and not renews:
+        if RENEW in batch.types and not renews:
             return "Renew acknowledgements require isRenewAck=true in the request."
-        previous = one.last
+        previous = batch.last
     return ""
 
 

@@ -47,9 +47,9 @@ class _StateHandler(ApiHandler):
     def __call__(self, call: Call) -> None:
         request = call.decoded()
         asked = {
-            ShareKey(str(request.group_id), topic.topic_id or NO_ID, int(one.partition)): one
+            ShareKey(str(request.group_id), topic.topic_id or NO_ID, int(item.partition)): item
             for topic in request.topics
-            for one in topic.partitions
+            for item in topic.partitions
         }
         results: dict[ShareKey, ShareResult] = {}
         if not asked:
