@@ -32,12 +32,12 @@ Figures = Mapping[str, Pair]
 
 
 @click.command()
-@click.argument("one", shell_complete=run_names)
+@click.argument("first", shell_complete=run_names)
 @click.argument("other", shell_complete=run_names)
 @format_option
 @plain_option
-def diff(item: str, other: str, format_: str, plain: bool) -> int:
-    """Show which settings differ between the runs ONE and OTHER, and which results.
+def diff(first: str, other: str, format_: str, plain: bool) -> int:
+    """Show which settings differ between the runs FIRST and OTHER, and which results.
 
     Records, leaders, ISRs, final logs and expectations come first, then times. For two simulated runs, the first
     event that differs is shown as well; live runs always differ in their times.
@@ -47,7 +47,7 @@ def diff(item: str, other: str, format_: str, plain: bool) -> int:
     from scenarios.run.runs import find_run
 
     with usable_runs():
-        folders = [find_run(item), find_run(other)]
+        folders = [find_run(first), find_run(other)]
     (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
     style = style_for_stdout(plain)
     try:
@@ -57,14 +57,14 @@ def diff(item: str, other: str, format_: str, plain: bool) -> int:
     except (KeyError, TypeError, AttributeError) as error:
         fail(f"a summary.json is not the summary of a run: {error}", ExitCode.USAGE)
     outcome = _outcome(folders, [rows, rows_of_other])
-    first = None
+    difference = None
     if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
-        first = first_difference(rows, rows_of_other)
+        difference = first_difference(rows, rows_of_other)
     if format_ == "json":
         document = _document(folders, settings, (summary, summary_of_other), outcome)
         if are_simulated:
-            document["first"] = first and {
-                "same_events": first.same, "at_us": first.at_us, "sentences": first.sentences
+            document["first"] = difference and {
+                "same_events": difference.same, "at_us": difference.at_us, "sentences": difference.sentences
             }  # fmt: skip
         print_json(document)
         return ExitCode.HELD
@@ -75,7 +75,7 @@ def diff(item: str, other: str, format_: str, plain: bool) -> int:
     _echo_outcome(names, figures, outcome, failed, style)
     _echo_times(names, figures, outcome, style)
     if are_simulated:
-        _echo_first(names, first)
+        _echo_first(names, difference)
     return ExitCode.HELD
 
 
