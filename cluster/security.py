@@ -119,12 +119,12 @@ class ListenerSecurity:
 
     def endpoints(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
         """Return the endpoints that a broker advertises to clients. Source: advertised.listeners"""
-        told = {
+        addresses = {
             self.clients_first: self.advertised,
             **{listener.name: listener.advertised for listener in self.listeners},
         }
         return tuple(
-            Endpoint(item.name, *(told[item.name] or {broker: (item.host, item.port)})[broker], item.protocol)
+            Endpoint(item.name, *(addresses[item.name] or {broker: (item.host, item.port)})[broker], item.protocol)
             for item in self.bound(broker, host, port)
         )
 

@@ -241,7 +241,7 @@ class BrokerSessions:
                     moves = has_leaderships()
                     return BrokerControlState.CONTROLLED_SHUTDOWN if moves else BrokerControlState.SHUTDOWN_NOW
             case BrokerControlState.CONTROLLED_SHUTDOWN:
-                told = session.controlled_shutdown_offset <= self.lowest_active_offset()
-                if told and not has_leaderships():
+                has_learned = session.controlled_shutdown_offset <= self.lowest_active_offset()
+                if has_learned and not has_leaderships():
                     return BrokerControlState.SHUTDOWN_NOW
         return session.state

@@ -135,10 +135,10 @@ class Truncation(Protocol):
     def first_cut(self, log: FollowerLog) -> TruncateTo | None:
         """Return the truncation before any request to the leader, None to keep the log."""
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+    def cut(self, answer: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
         """Return the truncation after the leader's answer.
 
-        `told` is the leader's (epoch, end offset) for the epoch of the follower's last record.
+        `answer` is the leader's (epoch, end offset) for the epoch of the follower's last record.
         """
 
 
@@ -164,7 +164,7 @@ class ToHighWatermark:
             return None
         return TruncateTo(offset=log.high_watermark, cause=TruncationCause.HIGH_WATERMARK)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+    def cut(self, answer: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
         raise AssertionError("before KIP-101 no request asks for the end of an epoch")
 
 
@@ -189,8 +189,8 @@ class ByLeaderEpoch:
             return None
         return TruncateTo(offset=log.high_watermark, cause=TruncationCause.NO_EPOCHS)
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
-        end = told[1]  # OffsetForLeaderEpoch v0 returns no epoch.
+    def cut(self, answer: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+        end = answer[1]  # OffsetForLeaderEpoch v0 returns no epoch.
         if end == UNKNOWN_OFFSET:
             cause, asked = TruncationCause.EPOCH_UNKNOWN, log.latest_epoch
             return TruncateTo(offset=log.high_watermark, cause=cause, diverging_epoch=asked)
@@ -212,8 +212,8 @@ class ByExactLeaderEpoch(ByLeaderEpoch):
 
     begins_epoch_at_once = True
 
-    def cut(self, told: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
-        return find_cut(told, log.fetch_offset, log.log_end_offset, log.end_offset_for)
+    def cut(self, answer: tuple[LeaderEpoch, Offset], log: FollowerLog) -> TruncateTo:
+        return find_cut(answer, log.fetch_offset, log.log_end_offset, log.end_offset_for)
 
 
 class OnFetch(ByExactLeaderEpoch):

@@ -84,13 +84,13 @@ class InternalNow(NamedTuple):
 
 def users_and_internal(partitions: Sequence[PartitionNow]) -> tuple[list[PartitionNow], list[InternalNow]]:
     """Return the partitions of users' topics, and a summary of each internal topic."""
-    told = []
+    lines = []
     for topic in INTERNAL_TOPICS:
         own = [partition for partition in partitions if partition.topic == topic]
         led = sum(any(replica.running and replica.node == part.leader for replica in part.replicas) for part in own)
         if own:
-            told.append(InternalNow(topic, len(own), len(own) - led))
-    return [partition for partition in partitions if partition.topic not in INTERNAL_TOPICS], told
+            lines.append(InternalNow(topic, len(own), len(own) - led))
+    return [partition for partition in partitions if partition.topic not in INTERNAL_TOPICS], lines
 
 
 class ClusterNow:
@@ -197,13 +197,13 @@ def observations(table: str, facts: DataFrame) -> DataFrame:
     Returns:
         seq, at_us, topic, partition, node, deleted, and the columns of _VALUES, null where an event has no value.
     """
-    told = {"control": _of_control, "log": _of_log, "fetch": _of_fetch, "high_watermark": _of_high_watermark}[table]()
+    lines = {"control": _of_control, "log": _of_log, "fetch": _of_fetch, "high_watermark": _of_high_watermark}[table]()
     nothing = {
         "leader": "string", "leader_epoch": "long", "isr": "array<string>", "log_end_offset": "long",
         "high_watermark": "long", "fetch_offset": "long", "caught_up_us": "long", "stopped": "boolean",
         "deleted": "boolean",
     }  # fmt: skip
-    columns = {name: F.lit(None).cast(kind) for name, kind in nothing.items()} | told
+    columns = {name: F.lit(None).cast(kind) for name, kind in nothing.items()} | lines
     chosen = facts.select("seq", "at_us", *[column.alias(name) for name, column in columns.items()])
     return chosen.filter(F.col("node").isNotNull())
 

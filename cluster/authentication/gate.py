@@ -109,12 +109,12 @@ class SaslGate:
                 # The delay slows down clients that guess passwords (KAFKA-6764).
                 self._outbox.timers.at(now_us + self._delay_us, partial(self._fail, connection, failed))
             case GivenUp(reason):
-                self._refusals.state(connection, SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE, told=reason)
+                self._refusals.state(connection, SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE, message=reason)
                 self._connections.close(connection, CloseCause.AUTHENTICATION_FAILED, reason)
 
     def _fail(self, connection: ConnectionId, failed: Failed, now_us: int) -> None:
         if connection in self._sasl:
-            self._refusals.state(connection, failed.api or SASL_AUTHENTICATE, failed.error, told=failed.reason)
+            self._refusals.state(connection, failed.api or SASL_AUTHENTICATE, failed.error, message=failed.reason)
             if failed.frame is not None:
                 self._outbox.respond(connection, (failed.frame,), failed.api)
             self._connections.close(connection, CloseCause.AUTHENTICATION_FAILED, failed.reason)

@@ -43,8 +43,8 @@ def metadata(asked: Inquiry) -> Verdict:
                 operations = asked.operations(ResourceType.TOPIC, str(topic["name"]))
                 topic["topic_authorized_operations"] = operations
         of_cluster = getattr(request, "include_cluster_authorized_operations", False)
-        told = of_cluster_for(asked) if of_cluster else NOT_ASKED
-        return {**values, "topics": [*topics, *denied], "cluster_authorized_operations": told}
+        described = of_cluster_for(asked) if of_cluster else NOT_ASKED
+        return {**values, "topics": [*topics, *denied], "cluster_authorized_operations": described}
 
     if denied:
         request = replace(request, topics=tuple(allowed))

@@ -235,9 +235,9 @@ def control_pair() -> tuple[socket.socket, socket.socket]:
     return own, node
 
 
-def packets(told: Told) -> Iterator[bytes]:
+def packets(message: Told) -> Iterator[bytes]:
     """Yield a message as one packet, or as several parts if it is too large."""
-    data = pickle.dumps(told, pickle.HIGHEST_PROTOCOL)
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     if len(data) <= TOLD_BYTES:
         yield data
         return
@@ -260,9 +260,9 @@ class ToldParts:
         self._begun += message.data
         if not message.is_last:
             return None
-        told: Told = pickle.loads(self._begun)  # noqa: S301  # as above
+        described: Told = pickle.loads(self._begun)  # noqa: S301  # as above
         self._begun.clear()
-        return told
+        return described
 
 
 def unpack_order(packet: bytes) -> Order:

@@ -24,16 +24,16 @@ class EventSource:
 
     Args:
         read: returns the messages of type InPlace that can be read now, and handles all others itself.
-        told: called in order for each of those messages that has no trace events.
+        receive: called in order for each of those messages that has no trace events.
     """
 
     def __init__(
         self,
         read: Callable[[], list[InPlace]],
-        told: Callable[[AnswerTold | ObservationTold | ExitTold], None],
+        receive: Callable[[AnswerTold | ObservationTold | ExitTold], None],
     ) -> None:
         self.read = read
-        self.told = told
+        self.told = receive
         self.numbers = array("q")
         """For each event of the node, its number in the trace."""
 

@@ -76,7 +76,7 @@ class RemoteHost(Host):
                 self._life.control.send(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
 
     def _read(self, life: Life) -> list[InPlace]:
-        told: list[InPlace] = []
+        change: list[InPlace] = []
         while not life.at_end:
             try:
                 size = life.control.recv_into(self.fabric.packet)
@@ -90,7 +90,7 @@ class RemoteHost(Host):
             message = life.parts.take(self.fabric.packet[:size])
             match message:
                 case EventsTold() | AnswerTold() | ObservationTold() | ExitTold():
-                    told.append(message)
+                    change.append(message)
                     if isinstance(message, EventsTold):
                         for _, _, event in message.events:
                             life.note_held(event)
@@ -104,7 +104,7 @@ class RemoteHost(Host):
                 case SettledTold():
                     life.settled = message.number
                     self.fabric.settled_some()
-        return told
+        return change
 
     def _told(self, life: Life, what: AnswerTold | ObservationTold | ExitTold) -> None:
         if isinstance(what, ObservationTold):
@@ -118,15 +118,15 @@ class RemoteHost(Host):
             if answer is not None:
                 answer(what.value)
 
-    def _observe(self, life: Life, told: ObservationTold) -> None:
+    def _observe(self, life: Life, change: ObservationTold) -> None:
         tap = self.fabric.tap
         if tap is None:
             return
-        observe = life.observers.get(told.connection) or tap.open(told.client, self.name)
-        life.observers[told.connection] = observe
-        observe(told.observation, told.at_us)
-        if isinstance(told.observation, ConnectionEnded):
-            del life.observers[told.connection]
+        observe = life.observers.get(change.connection) or tap.open(change.client, self.name)
+        life.observers[change.connection] = observe
+        observe(change.observation, change.at_us)
+        if isinstance(change.observation, ConnectionEnded):
+            del life.observers[change.connection]
 
     # ---------------------------------------------------------------------------------------------------------- life
 
@@ -248,13 +248,13 @@ class RemoteHost(Host):
         return life is None or self.paused or life.seized or life.at_end or life.settled >= life.asked_to_settle
 
 
-def _keep_books(disk: Disk, told: FileTold) -> None:
-    match told.how:
+def _keep_books(disk: Disk, change: FileTold) -> None:
+    match change.how:
         case "opened":
-            disk.opened(told.path, told.size)
+            disk.opened(change.path, change.size)
         case "forgotten":
-            disk.forget(told.path)
+            disk.forget(change.path)
         case "truncated":
-            disk.truncated(told.path, told.size)
+            disk.truncated(change.path, change.size)
         case "flushed":
-            disk.kept(told.path, told.size)
+            disk.kept(change.path, change.size)

@@ -208,8 +208,8 @@ def _create_acls(request: Entity, error: ErrorCode) -> Values:
 
 
 def _delete_acls(request: Entity, error: ErrorCode) -> Values:
-    told = {"error_code": error, "error_message": _MESSAGES.get(error)}
-    return {"filter_results": [told for _ in request.filters]}
+    fields = {"error_code": error, "error_message": _MESSAGES.get(error)}
+    return {"filter_results": [fields for _ in request.filters]}
 
 
 _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {

@@ -81,19 +81,19 @@ class FetchSessionHandler:
         Returns:
             None if the session has no partitions and none to drop.
         """
-        told: dict[TopicPartition, Wanted] = {}
+        sent: dict[TopicPartition, Wanted] = {}
         forgotten: Forgotten = []
         if self.is_full:
             self._partitions.clear()
             self._names.clear()
             self._add(wanted)
-            told |= wanted
+            sent |= wanted
         elif wanted or stirred:
-            told, forgotten = self._changes(wanted, stirred)
+            sent, forgotten = self._changes(wanted, stirred)
         self._names |= {item.topic: name.topic for name, item in wanted.items()}
         if not self._partitions and not forgotten:
             return None
-        return SessionFetch(self._session_id, self._epoch, _by_topic(told), _forgotten(forgotten))
+        return SessionFetch(self._session_id, self._epoch, _by_topic(sent), _forgotten(forgotten))
 
     def _changes(
         self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]
@@ -173,9 +173,9 @@ class FetchSessionHandler:
         return entries
 
 
-def _by_topic(told: Mapping[TopicPartition, Wanted]) -> list[tuple[Topic, Sequence[FetchPartition]]]:
+def _by_topic(sent: Mapping[TopicPartition, Wanted]) -> list[tuple[Topic, Sequence[FetchPartition]]]:
     topics: dict[Topic, list[FetchPartition]] = {}
-    for item in told.values():
+    for item in sent.values():
         topics.setdefault(item.topic, []).append(item.entry)
     return list(topics.items())
 

@@ -126,7 +126,7 @@ class Refusals:
                     member=_text_of(request, "member_id"),
                     transactional_id=_text_of(request, "transactional_id")
                     or _text_of(request, "v3_and_below_transactional_id"),
-                    told=str(values.get("error_message") or ""),
+                    message=str(values.get("error_message") or ""),
                 )
                 return
 
@@ -140,7 +140,7 @@ class Refusals:
         group: str | None = None,
         member: str | None = None,
         transactional_id: str | None = None,
-        told: str = "",
+        message: str = "",
     ) -> None:
         """Report that a request was refused.
 
@@ -170,7 +170,7 @@ class Refusals:
                 member=None if not member else shown(member),
                 transactional_id=None if transactional_id is None else shown(transactional_id),
                 topic=shown(of) if of else None,
-                message=shown(told) if told else None,
+                message=shown(message) if message else None,
             )
         )
 

@@ -245,10 +245,10 @@ class ShareCoordinator:
             created_ms=now_ms,
             written_ms=now_ms,
         )
-        told = None
+        reset = None
         if known is not None or event.start_offset != UNINITIALIZED:
-            told = self._reset_event(event.key, None if event.start_offset == UNINITIALIZED else event.start_offset)
-        self._put(event.key, fresh, fresh, event.request, event.now_us, told)
+            reset = self._reset_event(event.key, None if event.start_offset == UNINITIALIZED else event.start_offset)
+        self._put(event.key, fresh, fresh, event.request, event.now_us, reset)
 
     def _read(self, event: ReadState) -> None:
         """Answer with the state, after storing a new leader epoch. Source: readStateAndMaybeUpdateLeaderEpoch"""
@@ -306,7 +306,7 @@ class ShareCoordinator:
         record: ShareState | ShareUpdate | None,
         request: RequestId | None,
         now_us: int,
-        told: ShareStateReset | None = None,
+        reset: ShareStateReset | None = None,
     ) -> None:
         """Set a share partition's state, write it, and answer when all in-sync replicas have it.
 
@@ -314,7 +314,7 @@ class ShareCoordinator:
             after: new state, None to delete it.
             record: snapshot or update to write, None for a tombstone.
             request: number of the request to answer, None for none.
-            told: event to emit when the change is written.
+            reset: event to emit when the change is written.
         """
         before = self._states.get(key)
         self._set(key, after)
@@ -323,8 +323,8 @@ class ShareCoordinator:
             is_in_log = error in IN_THE_LOG
             if not is_in_log and self._states.get(key) is after:
                 self._set(key, before)
-            if is_in_log and told is not None:
-                self._desk.tell(told)
+            if is_in_log and reset is not None:
+                self._desk.tell(reset)
             if request is not None:
                 state = ShareState() if after is None else after
                 self._desk.answer(request, ShareResult(CHANGE_ERRORS.get(error, error), None, state))

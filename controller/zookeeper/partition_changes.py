@@ -216,8 +216,8 @@ class PartitionChanges:
     def _announce(self, name: TopicPartition, *, without: BrokerId = NO_BROKER) -> None:
         """Add a partition's state to the next LeaderAndIsr requests to replicas and UpdateMetadata requests to all."""
         registration = self._context.states[name]
-        told = [broker_id for broker_id in self._context.live_of(registration.replicas) if broker_id != without]
-        self._context.batch.leader_and_isr(told, name, registration)
+        notified = [broker_id for broker_id in self._context.live_of(registration.replicas) if broker_id != without]
+        self._context.batch.leader_and_isr(notified, name, registration)
         self._context.batch.update_metadata(self._context.live, {name: registration})
 
     def alter(self, sender: BrokerId, proposal: IsrProposal) -> Generator[Operation, Results, IsrResult]:

@@ -40,16 +40,16 @@ class Alike:
     def text(self) -> str:
         return words_of(list(self._events.values()))
 
-    def takes(self, told: Told) -> bool:
+    def takes(self, entry: Told) -> bool:
         """Add an event with the same `fold_key` to these.
 
         Return False, and add nothing, if it happened too late after them or is about a partition that they have.
         """
-        partition = partition_of(told.event)
-        if partition in self._events or told.at_us - self.first.at_us > TOGETHER_US:
+        partition = partition_of(entry.event)
+        if partition in self._events or entry.at_us - self.first.at_us > TOGETHER_US:
             return False
-        self._events[partition] = told.event
-        self.numbers.append(told.number)
+        self._events[partition] = entry.event
+        self.numbers.append(entry.number)
         return True
 
 
@@ -68,10 +68,10 @@ def together(all_told: Iterable[Told]) -> list[Alike]:
     """Group the events that share a line. Events are in order of time, and groups in order of their first events."""
     groups: list[Alike] = []
     latest: dict[tuple[str, Hashable], Alike] = {}
-    for told in all_told:
-        kind = (told.sign, told.event.fold_key())
+    for entry in all_told:
+        kind = (entry.sign, entry.event.fold_key())
         group = latest.get(kind)
-        if group is None or not isinstance(told.event, OfPartitions) or not group.takes(told):
-            latest[kind] = group = Alike(told)
+        if group is None or not isinstance(entry.event, OfPartitions) or not group.takes(entry):
+            latest[kind] = group = Alike(entry)
             groups.append(group)
     return groups

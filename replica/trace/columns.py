@@ -148,12 +148,12 @@ def of_each(
         again: returns a shorter text for all partitions but the first; None to use `write`.
         before: separator before a text that is equal for all events.
     """
-    told: dict[str, list[E]] = {}
+    described: dict[str, list[E]] = {}
     for event in many:
-        told.setdefault(write(event), []).append(event)
-    if len(told) == 1:
-        return f"{before}{next(iter(told))}"
-    groups = list(told.values())
+        described.setdefault(write(event), []).append(event)
+    if len(described) == 1:
+        return f"{before}{next(iter(described))}"
+    groups = list(described.values())
     parts = [f"{where(group)}: {(again if again and n else write)(group[0])}" for n, group in enumerate(groups)]
     if len(groups) <= MOST_TOLD + 1:
         return f". {'; '.join(parts)}"

@@ -463,16 +463,16 @@ class HighWatermarkLearned(OnPartition):
 
     def sentence(self) -> str:
         moved = _moved(self)
-        told = f"its leader {self.leader} has HW {self.leader_high_watermark}"
+        text = f"its leader {self.leader} has HW {self.leader_high_watermark}"
         match self.cause:
             case None:
                 return moved
             case HighWatermarkCause.LEADER:
-                return f"{moved}: {told}"
+                return f"{moved}: {text}"
             case HighWatermarkCause.LOG_END:
-                return f"{moved}: {told}, but its own log ends at {self.high_watermark}"
+                return f"{moved}: {text}, but its own log ends at {self.high_watermark}"
             case HighWatermarkCause.LOG_START:
-                return f"{moved}: {told}, but its own log starts at {self.high_watermark}"
+                return f"{moved}: {text}, but its own log starts at {self.high_watermark}"
             case HighWatermarkCause.CUT:
                 return f"{moved}: its log ends there after the cut"
             case HighWatermarkCause.STARTED_ANEW:

@@ -412,11 +412,11 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         skipped = _skipped_by(ledger, jump)
         if skipped:
             names = tuple(entry.record for entry in skipped)
-            told = format_record_names(names)
-            sentence = f"{jump.client} read offset {jump.after}, then {jump.offset}, and never {told} in between"
+            named = format_record_names(names)
+            sentence = f"{jump.client} read offset {jump.after}, then {jump.offset}, and never {named} in between"
             if jump.after < 0:
                 sentence = (
-                    f"{jump.client} continued at offset {jump.offset} of a recreated topic, and never read {told}"
+                    f"{jump.client} continued at offset {jump.offset} of a recreated topic, and never read {named}"
                 )
             found.append(
                 Anomaly(

@@ -230,7 +230,7 @@ def _answer(
     from spark_reports.run_folders import RunFolderUnusable, tables_kept
 
     is_json = format_ == "json"
-    told = []
+    lines = []
     try:
         questions = Questions(asked.sql, asked.place)
         kept = tables_kept(run_dirs)
@@ -244,7 +244,7 @@ def _answer(
             kept[make(missing, folder).tables] = [run_dir.resolve().name for run_dir in missing]
         for answer in questions.answers(run_dirs, kept, ROWS_PRINTED if is_json else ROWS_SHOWN):
             if is_json:
-                told.append(
+                lines.append(
                     {"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows, "more": answer.more}
                 )
             else:
@@ -258,7 +258,7 @@ def _answer(
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
     if is_json:
-        print_json(told)
+        print_json(lines)
     return ExitCode.HELD
 
 

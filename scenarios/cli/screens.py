@@ -222,22 +222,24 @@ def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
     if producers_max is not None:
         producers.sort(key=lambda item: (-sum(item[1]["errors"].values()), -item[1]["sent"]))
         producers, others = producers[:producers_max], producers[producers_max:]
-    for producer, told in producers:
-        parts = [f"{told['sent']} sent"]
-        parts.append(f"{told['handed_over']} with acks=0" if told["handed_over"] else f"{told['acked']} acked")
-        if told["failed"]:
-            parts.append(f"{told['failed']} failed")
-        latency = told["latency_us"]
-        if latency and not told["handed_over"]:
+    for producer, figures in producers:
+        parts = [f"{figures['sent']} sent"]
+        parts.append(f"{figures['handed_over']} with acks=0" if figures["handed_over"] else f"{figures['acked']} acked")
+        if figures["failed"]:
+            parts.append(f"{figures['failed']} failed")
+        latency = figures["latency_us"]
+        if latency and not figures["handed_over"]:
             where = " at the broker" if producer.startswith(OUTSIDE) else ""  # Its waits and retries are unknown.
             parts.append(f"ack{where} {duration(latency['p50'])} median, {duration(latency['max'])} worst")
         yield f"Records of {producer}", "    ", parts
-        if told["errors"]:
-            yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]
+        if figures["errors"]:
+            yield "", ", ", [f"{error} x{count}" for error, count in figures["errors"].items()]
         if (client := client_of(producer)) != producer:
             yield "", "", [f"{producer} is another producer with client.id {client}"]
     if others:
-        sums = {name: sum(told[name] for _, told in others) for name in ("sent", "acked", "handed_over", "failed")}
+        sums = {
+            name: sum(figures[name] for _, figures in others) for name in ("sent", "acked", "handed_over", "failed")
+        }
         words = {"handed_over": "with acks=0"}
         parts = [f"{number} {words.get(name, name)}" for name, number in sums.items() if number or name == "sent"]
         yield f"{count_of(len(others), 'more producer')}", "    ", parts
@@ -326,11 +328,11 @@ _TITLES = {
 def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list[str]:
     """Return a red line for each anomaly, with its records, or one green line if there is none."""
     lines = []
-    told: Counter[str] = Counter()
+    figures: Counter[str] = Counter()
     for anomaly in summary["anomalies"]:
         kind, names = anomaly["kind"], anomaly["records"]
-        told[kind] += 1
-        if kind in _TITLES and told[kind] > PARTITIONS_MAX:
+        figures[kind] += 1
+        if kind in _TITLES and figures[kind] > PARTITIONS_MAX:
             continue
         title = _TITLES.get(kind, kind.upper().replace("-", " ")).format(
             lost=lost_words(names, summary["records"]).upper() if kind == "lost" else "",
@@ -343,7 +345,7 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         sentence = folded(where + anomaly["sentence"], style.width - 8)
         lines += [f"      {line}" for line in sentence[:SENTENCE_LINES_MAX]]
         lines += [f"      ... ({_where_all_are(summary)})"] if len(sentence) > SENTENCE_LINES_MAX else []
-    for kind, number in told.items():
+    for kind, number in figures.items():
         if kind in _TITLES and number > PARTITIONS_MAX:
             others = count_of(number - PARTITIONS_MAX, "more partition")
             lines.append(f"      {kind}: also in {others} ({_where_all_are(summary)})")
@@ -493,8 +495,8 @@ def _cell(name: str, figure: Figure, style: Style) -> str:
 def figures_of(summary: Summary) -> dict[str, Figure]:
     """Return the figures of a run by label. Times are in microseconds; None means that the figure does not apply."""
     records = summary["records"]
-    handed_over = sum(told["handed_over"] for told in summary["producers"].values())
-    latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
+    handed_over = sum(figures["handed_over"] for figures in summary["producers"].values())
+    latencies = [figures["latency_us"] for figures in summary["producers"].values() if figures["latency_us"]]
     timed = latencies and not handed_over
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(acked_of(records["lost"], records))

@@ -279,8 +279,8 @@ def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:
             *([] if has_tls else ["no encryption (--tls)"]),
         ]
         if lacking:
-            told = f"anyone who reaches {host} can read and write" if not has_users else "others may read passwords"
-            click.echo(f"warning: {told}, because there is {' and '.join(lacking)}", err=True)
+            risk = f"anyone who reaches {host} can read and write" if not has_users else "others may read passwords"
+            click.echo(f"warning: {risk}, because there is {' and '.join(lacking)}", err=True)
 
 
 def _check_ports(port: int, brokers: int) -> None:

@@ -423,16 +423,16 @@ class _Teller(Listener):
         if self._is_over():
             self.elected_uncleanly_later |= not event.clean
             return
-        told = self._not_elected(event)
+        sentence = self._not_elected(event)
         if event.broker in self.holders:
-            self._say(row, f"{event.full_sentence()} {event.broker} had {self.record}.{told}")
+            self._say(row, f"{event.full_sentence()} {event.broker} had {self.record}.{sentence}")
             return
         if self.holders:
-            told = f" But {event.broker} did not have {self.record}, and from then on its log counted.{told}"
+            sentence = f" But {event.broker} did not have {self.record}, and from then on its log counted.{sentence}"
             # Of the replicas that lacked the record at its ack, the first to lead without it is the one that mattered.
             if event.broker in self.lacking_at_ack:
                 self.lacking_at_ack = (event.broker,)
-        self._say(row, event.full_sentence() + told, decisive=bool(self.holders))
+        self._say(row, event.full_sentence() + sentence, decisive=bool(self.holders))
         self.elected_uncleanly |= not event.clean
         electable = {*event.previous_isr, *event.electable}
         if not event.clean and event.occasion is not OccasionKind.UNCLEAN_ASKED and electable <= self.holders.keys():
@@ -443,13 +443,13 @@ class _Teller(Listener):
         members = [name for name in event.previous_isr if name != event.broker and self.view.running(name)]
         fenced = [name for name in members if self.view.nodes[name].fenced]
         live = [name for name in members if name not in fenced and name in event.candidates]
-        told = ""
+        sentence = ""
         if live and event.cause is ElectionCause.FIRST_LIVE:
             later = "came later in the order of the replicas"
-            told += f" {listed(live)}, also live and in the ISR, {later}: {', '.join(event.candidates)}."
+            sentence += f" {listed(live)}, also live and in the ISR, {later}: {', '.join(event.candidates)}."
         if fenced:
-            told += f" {listed(fenced)} {_are(fenced)} running, but fenced; the controller elects no fenced broker."
-        return told
+            sentence += f" {listed(fenced)} {_are(fenced)} running, but fenced; the controller elects no fenced broker."
+        return sentence
 
     @on(trace.PartitionWentOffline)
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:

@@ -302,7 +302,7 @@ class RequestJourneys:
     def _at_the_client(self, row: TraceRow, records: tuple[str, ...], since_us: int) -> Iterator[Stage]:
         """Yield the client's stages after the response. A client reports all events of one step with the same time."""
         request = request_of(row)
-        told: list[str] = []
+        sentences: list[str] = []
         at_us: int | None = None
         for item in self._rows:
             event = item.event
@@ -312,24 +312,24 @@ class RequestJourneys:
                 continue
             match event:
                 case trace.RecordAcked() if event.record in records:
-                    told.append(f"{event.record} is at {event.offset}")
+                    sentences.append(f"{event.record} is at {event.offset}")
                 case trace.BatchRefused() if set(event.records) & set(records):
-                    told.append(f"{event.error} for {listed(event.records)}")
+                    sentences.append(f"{event.error} for {listed(event.records)}")
                 case trace.RecordRead() if request.api == "Fetch":
-                    told.append(f"{event.record} at {event.offset}")
+                    sentences.append(f"{event.record} at {event.offset}")
                 case trace.FetchFailed() if request.api == "Fetch" and event.error == RECORD_DESERIALIZATION:
-                    told.append(f"{event.error} at {event.offset}")
+                    sentences.append(f"{event.error} at {event.offset}")
                 case _:
                     continue
             at_us = item.at_us
         if at_us is not None:
-            more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
+            more = f" and {len(sentences) - TOLD_MAX} more" if len(sentences) > TOLD_MAX else ""
             is_produce = request.api == "Produce"
             stops = () if is_produce else self._pipeline.read(request.peer, at_us)
             yield from (Stage(*stop) for stop in stops)
             verb = "gets the response" if is_produce else "reads"
             yield Stage(
-                max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}"
+                max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(sentences[:TOLD_MAX])}{more}"
             )
             heard = self._pipeline.acknowledged(request.peer, records, at_us) if is_produce else ()
             yield from (Stage(*stop) for stop in heard)

@@ -415,8 +415,8 @@ class StoryGroup:
 def grouped(story: Story) -> list[StoryGroup]:
     """Return the groups of the story's lines, in the order of their first lines."""
     lines = story.lines
-    told = (Told(line.at_us, line.event, number, line.sign) for number, line in enumerate(lines) if line.event)
-    groups = {alike.first.number: alike for alike in together(told)}
+    entries = (Told(line.at_us, line.event, number, line.sign) for number, line in enumerate(lines) if line.event)
+    groups = {alike.first.number: alike for alike in together(entries)}
     return [_group(line, groups.get(number)) for number, line in enumerate(lines) if not line.event or number in groups]
 
 

@@ -93,11 +93,11 @@ def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[Batc
                 header = read_header(os.pread(file.fileno(), BATCH_HEADER_BYTES, position))
                 if position + header.size_bytes > end or header.size_bytes < BATCH_HEADER_BYTES:
                     return
-                told = header
+                reported = header
                 if header.base_offset >= checked_from:
                     batch = os.pread(file.fileno(), header.size_bytes, position)
                     if not check_crc(batch, 0, header):
                         return
-                    told = as_sent(batch, header)
-                yield told, header.size_bytes
+                    reported = as_sent(batch, header)
+                yield reported, header.size_bytes
                 position += header.size_bytes

@@ -195,9 +195,9 @@ def _end_alone(why: str) -> NoReturn:
     os._exit(1)
 
 
-def _send(control: socket.socket, told: Told) -> None:
+def _send(control: socket.socket, message: Told) -> None:
     try:
-        for packet in packets(told):
+        for packet in packets(message):
             control.send(packet)
     except (BrokenPipeError, ConnectionResetError) as error:
         _end_alone(error.strerror or "")
@@ -321,17 +321,17 @@ class NodeProcess:
 
     # ---------------------------------------------------------------------------------------------------------- telling
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, message: Told) -> None:
         self._events.tell()
-        _send(self._control, told)
+        _send(self._control, message)
 
     async def _tell_bytes(self) -> None:
-        told = ByteCounts()
+        message = ByteCounts()
         while True:
             await trio.sleep(BYTES_TOLD_EVERY_S)
-            if told != self._host.bytes:
-                told = replace(self._host.bytes)
-                self._tell(BytesTold(told))
+            if message != self._host.bytes:
+                message = replace(self._host.bytes)
+                self._tell(BytesTold(message))
 
     # ----------------------------------------------------------------------------------------------------------- orders
 

@@ -91,6 +91,6 @@ def found_of(row: Mapping[str, Any]) -> Found:
     schedule = SearchRun(row["seed"], row["profile"], row["safe"], row["swarm"], row["text"]).schedule
     if row["status"] in ("raised", "crashed"):
         return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)
-    told = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
-    findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in told)
+    listed = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
+    findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in listed)
     return Found(row["seed"], findings, schedule)

@@ -78,9 +78,9 @@ class FindingKind:
         return cause_of(self.kind, our_bug=self.our_bug)
 
     def as_json(self) -> dict[str, Any]:
-        told = {"kind": self.kind, "our_bug": self.our_bug, "cause": self.cause, "sentence": self.sentence}
+        fields = {"kind": self.kind, "our_bug": self.our_bug, "cause": self.cause, "sentence": self.sentence}
         settings = self.first.schedule.settings
-        return {**told, "first_seed": self.first.seed, "first_settings": settings, "seeds": list(self.seeds)}
+        return {**fields, "first_seed": self.first.seed, "first_settings": settings, "seeds": list(self.seeds)}
 
 
 def by_kind(found: list[Found]) -> list[FindingKind]:

@@ -186,24 +186,24 @@ def advertising(
         security.protocol: first_port,
         **{listener.name: listener.ports[brokers[0]] for listener in security.listeners},
     }
-    told: dict[str, Addresses] = {}
+    addresses: dict[str, Addresses] = {}
     for wish in wishes:
         name, to, port = _advertised(wish)
         name = name or security.protocol
         if name not in ports:
             raise AccessRefused(f"--advertise {wish}: there is no listener {name}; choose one of {', '.join(ports)}")
-        if name in told:
+        if name in addresses:
             raise AccessRefused(f"--advertise {wish}: the listener {name} has two --advertise options; use only one")
         first = port or ports[name]
         if first + len(brokers) - 1 > PORT_MAX:
             raise AccessRefused(f"--advertise {wish}: {_too_high(range(first, first + len(brokers)))}")
-        told[name] = {broker: (to, first + place) for place, broker in enumerate(brokers)}
-    silent = [name for name in ports if name not in told]
+        addresses[name] = {broker: (to, first + place) for place, broker in enumerate(brokers)}
+    silent = [name for name in ports if name not in addresses]
     if host == EVERYWHERE and silent:
         wanted = " and ".join(f"--advertise {name}=HOST" for name in silent)
         raise AccessRefused(f"--host {EVERYWHERE} is not an address that clients can connect to; add {wanted}")
-    listeners = tuple(listener._replace(advertised=told.get(listener.name)) for listener in security.listeners)
-    return replace(security, listeners=listeners, advertised=told.get(security.protocol))
+    listeners = tuple(listener._replace(advertised=addresses.get(listener.name)) for listener in security.listeners)
+    return replace(security, listeners=listeners, advertised=addresses.get(security.protocol))
 
 
 def hosts_of(host: str, wishes: Sequence[str]) -> tuple[str, ...]:

@@ -336,9 +336,9 @@ class Server:
         await run.is_ready.wait()
         assert self._time is not None
         story = run.story
-        told = len(story.lines)
+        line_count = len(story.lines)
         while True:
-            new, told = story.lines[told:], len(story.lines)
+            new, line_count = story.lines[line_count:], len(story.lines)
             for line in self._topics.among(new, self._time.clock_us()):
                 self._teller.tell(line)
             await trio.sleep(PAUSE_S)

@@ -140,9 +140,9 @@ class CoordinatorChanges(Listener):
         names, place = self._names, self._names.groups.place(group.name)
         found: list[list[Any]] = []
         phase = REBALANCING if group.is_rebalancing else STABLE if group.members else NO_MEMBERS
-        told = (phase, group.generation, group.coordinator)
-        if self._told.get(group.name) != told:
-            self._told[group.name] = told
+        summary = (phase, group.generation, group.coordinator)
+        if self._told.get(group.name) != summary:
+            self._told[group.name] = summary
             found.append(["group", place, self._nodes.place(group.coordinator), phase, group.generation])
         owners, before = group.owners, self._owners.get(group.name, {})
         for partition in (*owners, *(item for item in before if item not in owners)):

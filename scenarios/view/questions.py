@@ -527,12 +527,12 @@ def _not_refuted(
     """
     refuted: set[str] = set()
     if asked.kind == "fate":
-        told = {type(row.event) for row in seen if getattr(row.event, "record", None) == asked.of}
-        is_acked = trace.RecordAcked in told
+        kinds = {type(row.event) for row in seen if getattr(row.event, "record", None) == asked.of}
+        is_acked = trace.RecordAcked in kinds
         refuted = {
             text
             for (acked, _), text in _FATES.items()
-            if (is_acked or trace.RecordFailed in told) and acked != is_acked
+            if (is_acked or trace.RecordFailed in kinds) and acked != is_acked
         }
     elif asked.kind == "number_of" and asked.of in _COUNTED:
         least = len({row.event.record for row in seen if isinstance(row.event, _COUNTED[asked.of])})

@@ -230,7 +230,7 @@ class TapeRecorder(Listener):
 
     def __call__(self, row: TraceRow) -> None:
         event = row.event
-        told = len(self._story.lines)
+        line_count = len(self._story.lines)
         self._view(row)
         self._story(row)
         if is_internal(event):
@@ -238,7 +238,7 @@ class TapeRecorder(Listener):
             return
         super().__call__(row)
         self._waiting += self._coordinators.changes(row)
-        line = self._story.lines[-1] if len(self._story.lines) > told else None
+        line = self._story.lines[-1] if len(self._story.lines) > line_count else None
         if isinstance(event, self.dropped) and line is None:
             self.tape.left_out += 1
             return

@@ -103,9 +103,9 @@ def cut(facts: pa.Table) -> pa.Table:
     known = facts["fetch_offset"].is_valid().to_numpy() & facts["log_end_offset"].is_valid().to_numpy()
     is_caught = is_fetch & (known & (numbers(facts, "fetch_offset") >= numbers(facts, "log_end_offset")))[order]
     has_caught_up = _count_from(is_caught, life) > is_caught
-    told = of_kind(facts, STARTED, STOPPED, JOINED)
-    told[order] |= returned & ~has_caught_up & (is_fetch | (_count_from(is_fetch, life) > 0))
-    return facts.filter(pa.array(told))
+    selected = of_kind(facts, STARTED, STOPPED, JOINED)
+    selected[order] |= returned & ~has_caught_up & (is_fetch | (_count_from(is_fetch, life) > 0))
+    return facts.filter(pa.array(selected))
 
 
 def _count_from(counted: Any, first: Any) -> Any:

@@ -107,10 +107,10 @@ def _changes(facts: pa.Table, risks: _Risks, from_us: int, until_us: int | None)
     total, latest = np.add.reduceat(change, first), np.maximum.reduceat(when, first)
     # All risks of a term are over when it ends, so a running sum over all terms is the sum of each term.
     at_risk = np.cumsum(total)
-    told = (total != 0) & (when_us[first] >= from_us)
+    is_counted = (total != 0) & (when_us[first] >= from_us)
     if until_us is not None:
-        told &= when_us[first] < until_us
-    first, latest, at_risk = first[told], latest[told], at_risk[told]
+        is_counted &= when_us[first] < until_us
+    first, latest, at_risk = first[is_counted], latest[is_counted], at_risk[is_counted]
     of_term = facts.select(_TERM).take(pa.array(whose[first]))
     found = {name: of_term[name] for name in _TERM}
     return pa.table(found | {"acks": acks[first], "at_us": when_us[first], "seq": latest, "at_risk_records": at_risk})

@@ -249,10 +249,10 @@ class _PartitionChart:
         """
         # With `nearest` the tooltip gets a mark whose datum is the row. Vega-Lite does not consider this for text.
         row = "(datum.datum || datum)"
-        told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
+        parts = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
         fields = [json.dumps(series.field_of(node)) for node in self.replicas]
-        told += [f"{field}: {row}[{field}]" for field in fields]
-        tooltip = alt.TooltipValue(alt.ExprRef("{" + ", ".join(told) + "}"))
+        parts += [f"{field}: {row}[{field}]" for field in fields]
+        tooltip = alt.TooltipValue(alt.ExprRef("{" + ", ".join(parts) + "}"))
         self._pointers.append(f"pointer_{len(self._pointers)}")
         return (
             self._chart(self.instants, name=self._pointers[-1]).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip)

@@ -250,13 +250,13 @@ def _lists(tables: Tables) -> dict[str, _Listed]:
 
     chosen, reads = listed("elections", "seq"), tables["read_stalls"]
     stopped = _Stopped(tables["stopped_intervals"])
-    told = [
+    sections = [
         {**election, "deposed": election["elect_us"] is None and _was_running(election, stopped)}
         for election in chosen.rows
     ]
     waited = heapq.nsmallest(ROWS_SHOWN, reads, key=lambda stall: (stall["from_us"], words.reader(stall)))
     return {
-        "elections": chosen._replace(rows=told),
+        "elections": chosen._replace(rows=sections),
         "unavailability": listed("unavailability", "from_us", "kind"),
         "write_stalls": listed("write_stalls", "from_us", "client"),
         "read_stalls": _Listed(waited, len(reads)),

@@ -171,13 +171,13 @@ def marks_on_log(node: str, timeline: Rows, lost: Rows) -> Points:
 
 def _lost_mark(lost: Rows) -> dict[str, Any]:
     first = lost[0]
-    told = joined(sorted({acks_name(acks) for acks in lost.values("acks")}))
+    listed = joined(sorted({acks_name(acks) for acks in lost.values("acks")}))
     names = name_ranges(lost.values("record"))
     return {
         "s": to_s(first["acked_us"]),
         "leo": first["ack_offset"] + 1,
         "glyph": "✕",
-        "what": f"{names} {were(len(lost))} acked here ({told}) and lost",
+        "what": f"{names} {were(len(lost))} acked here ({listed}) and lost",
     }
 
 

@@ -77,22 +77,22 @@ def standstills(tables: Tables) -> list[Standstill]:
             fault_intervals, partition_states and record_counts.
     """
     writes, reads = _longest(tables["write_stalls"]), _longest(tables["read_stalls"])
-    told = [_no_write(row, tables) for row in writes] + [_no_read(row, tables) for row in reads]
-    if not told:
+    known = [_no_write(row, tables) for row in writes] + [_no_read(row, tables) for row in reads]
+    if not known:
         offline = (row for row in tables["unavailability"] if row["kind"] in (LEADERLESS, LEADER_DOWN))
-        told = [_no_leader(row, tables) for row in _longest(offline)]
-    if not told:
-        told = [_no_progress(row, tables) for row in _longest(tables["hw_stalls"])]
-    return told
+        known = [_no_leader(row, tables) for row in _longest(offline)]
+    if not known:
+        known = [_no_progress(row, tables) for row in _longest(tables["hw_stalls"])]
+    return known
 
 
-def with_causes(told: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) -> list[Standstill]:
+def with_causes(known: Sequence[Standstill], waits: Iterable[Mapping[str, Any]]) -> list[Standstill]:
     """Add facts from summary.json to the waits: the causes that clients report, and advice on how to shorten a wait.
 
     `waits` is the list of waits in summary.json.
     """
     found = []
-    for item in told:
+    for item in known:
         about, facts = item.about, list(item.facts)
         for wait in waits:
             is_its = about.get("client") == wait["client"] or about.get("group_id") == wait["client"]
@@ -111,16 +111,16 @@ def _as_row(part: Mapping[str, Any]) -> Row:
     return {"from_us": part["from_us"], "until_us": part["to_us"]}
 
 
-def others(told: Sequence[Standstill], tables: Tables) -> str:
-    """Return a sentence with the number of clients' long waits that are not in `told`, empty if there are none."""
-    left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(told)
+def others(known: Sequence[Standstill], tables: Tables) -> str:
+    """Return a sentence with the number of clients' long waits that are not in `known`, empty if there are none."""
+    left = sum(1 for table in ("write_stalls", "read_stalls") for _ in _long(tables[table])) - len(known)
     least = words.seconds(WORTH_TELLING_US)
     are = "is" if left == 1 else "are"
     waits = f"{counted(left, 'more wait')} of {least} or longer {are} listed under Unavailability."
-    return waits if told and left > 0 else ""
+    return waits if known and left > 0 else ""
 
 
-def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
+def held_back(stalls: Iterable[Row], described: Sequence[Standstill] = ()) -> list[str]:
     """Return sentences about the longest stalls of high watermarks and the followers that caused them.
 
     Stalls that ended together share a sentence. Stalls during a wait in `told` are left out.
@@ -129,7 +129,7 @@ def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[st
         stalls: rows of hw_stalls.
         told: waits that the page describes elsewhere.
     """
-    untold = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in told))
+    untold = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in described))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
     together: list[list[Row]] = []
     latest: dict[tuple[tuple[str, ...], bool, str], list[Row]] = {}

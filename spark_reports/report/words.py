@@ -310,7 +310,7 @@ def why_lost(
             latest[kind] = [number]
             alike.append(latest[kind])
     alike.sort(key=min)
-    told = []
+    parts = []
     for numbers in alike[:CAUSES_SHOWN]:
         records = name_ranges(name for number in numbers for name in groups[number].values("record"))
         said = steps[numbers[0]]
@@ -318,11 +318,11 @@ def why_lost(
             said = _steps(groups[numbers[0]], "it", faults, stopped, elections)
         if others := {_place(groups[number][0]) for number in numbers} - {_place(groups[numbers[0]][0])}:
             said = [*said, (said[-1][0], sentence(f"the same happened in {ranges_of_partitions(others)}"))]
-        told.append((records, said))
+        parts.append((records, said))
     shown = [number for numbers in alike[:CAUSES_SHOWN] for number in numbers]
     left_out = causes - len(shown)
     more = counted(len(lost) - sum(len(groups[number]) for number in shown), "more record")
-    return told, f"and {more} with {counted(left_out, 'other cause')}: see" if left_out else ""
+    return parts, f"and {more} with {counted(left_out, 'other cause')}: see" if left_out else ""
 
 
 def _kind_of(first: Row, steps: int) -> tuple[Any, ...]:

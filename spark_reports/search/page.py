@@ -59,9 +59,9 @@ _PLAIN_Y: dict[str, Any] = {"minExtent": 48, "maxExtent": 48}
 
 
 def _x(last: int) -> alt.X:
-    told: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
+    described: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
     # A label beyond the right edge would widen the chart, which would then scroll.
-    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, labelFlush=_LABEL_PX / 2, **told)
+    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, labelFlush=_LABEL_PX / 2, **described)
     domain = [FIRST_RUN - 0.5, max(FIRST_RUN, last) + 0.5]
     return alt.X("run:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
 

@@ -131,8 +131,8 @@ def _heat_map(figure: Figure, rows: Sequence[Row], axes: Sequence[tuple[str, Seq
     x = alt.X("x:N", sort=list(columns), title=across, axis=alt.Axis(labelAngle=0, **_AXIS))
     y = alt.Y("y:N", sort=list(lines), title=down, axis=alt.Axis(**_AXIS, **_UPRIGHT))
     scale = alt.Scale(domain=[0, largest], range=_SHADES, interpolate="rgb")
-    told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
-    base = alt.Chart({"values": cells}).encode(x=x, y=y, tooltip=told)
+    tooltips = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
+    base = alt.Chart({"values": cells}).encode(x=x, y=y, tooltip=tooltips)
     known = alt.Color("value:Q", scale=scale, legend=None)
     shade = alt.condition("datum.value === null", alt.value(_UNKNOWN), known)
     ink = alt.condition("datum.dark", alt.value(_LIGHT_INK), alt.value(_DARK_INK))
@@ -210,8 +210,8 @@ def _points(figure: Figure, rows: Sequence[Row], axis: tuple[str, Sequence[str]]
     shown = "format(100 * datum.value, '~g') + ' %'" if is_share else "format(datum.value / 1000000, '~g') + ' s'"
     axis_x = alt.Axis(labelExpr=shown, title=None, tickCount=6, labelFontSize=14)
     x = alt.X("value:Q", scale=alt.Scale(domain=[0, largest * 1.12], nice=False), axis=axis_x)
-    told = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
-    base = alt.Chart({"values": points}).encode(y=y, tooltip=told)
+    tooltips = [alt.Tooltip(f"{field}:N", title=title) for field, title in _TOLD]
+    base = alt.Chart({"values": points}).encode(y=y, tooltip=tooltips)
     colour = "var(--fault)"
     layers = [base.mark_circle(size=140, opacity=1, color=colour).encode(x=x)]
     if is_share:

@@ -403,10 +403,10 @@ def is_undone() -> Column:
 
 def _judged(records: DataFrame) -> DataFrame:
     """Add one boolean column per kind of anomaly to the records."""
-    told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
+    outcome = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     judged = records.withColumns(
         {
-            "told": told,
+            "told": outcome,
             "present": F.col("offset").isNotNull(),
             "readable": F.coalesce("readable", F.lit(False)),
         }

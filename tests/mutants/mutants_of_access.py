@@ -28,7 +28,7 @@ OF_ACCESS: tuple[Mutant, ...] = (
         "clients-are-sent-to-where-brokers-listen",
         "A client is told the address that is advertised for the listener that it came by",
         "cluster.security",
-        "Endpoint(item.name, *(told[item.name] or {broker: (item.host, item.port)})[broker], item.protocol)",
+        "Endpoint(item.name, *(addresses[item.name] or {broker: (item.host, item.port)})[broker], item.protocol)",
         "Endpoint(item.name, item.host, item.port, item.protocol)",
         "test tests/scenarios/serve/test_listeners.py::"
         "test_clients_of_a_listener_are_sent_to_the_address_that_is_advertised_for_it",

@@ -135,9 +135,9 @@ class KafkaObserver:
         found: list[Dated] = []
         for name in self._running:
             for line in self._consoles[name].look():
-                told = self.decisions.said(name, line)
-                if told is not None:
-                    found.append((line.wall_ms, told))
+                decided = self.decisions.said(name, line)
+                if decided is not None:
+                    found.append((line.wall_ms, decided))
                 elif name in self._brokers:
                     found.append((line.wall_ms, self._brokers[name].said(line)))
         return found

@@ -57,8 +57,8 @@ def _by_topic(
     entries: Sequence[Entry], replies: Sequence[SingleReply]
 ) -> Iterator[tuple[str | None, list[tuple[int, dict[str, object]]]]]:
     """Yield each topic with its partitions and the errors of their replies."""
-    told = zip(entries, replies, strict=True)
-    for topic, results in groupby(told, key=lambda pair: pair[0].name):
+    answered = zip(entries, replies, strict=True)
+    for topic, results in groupby(answered, key=lambda pair: pair[0].name):
         yield topic, [(entry.partition, error_fields(reply)) for entry, reply in results]
 
 

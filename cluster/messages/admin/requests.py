@@ -78,8 +78,8 @@ class RequestEntries(NamedTuple):
             decided: replies to the inputs (`as_input`), in their order.
         """
         replies = iter(decided)
-        told = (entry.what if isinstance(entry.what, PlainReply) else next(replies) for entry in paced(self.entries))
-        return self.values(Items(told))
+        results = (entry.what if isinstance(entry.what, PlainReply) else next(replies) for entry in paced(self.entries))
+        return self.values(Items(results))
 
 
 def error_fields(reply: SingleReply) -> dict[str, object]:

@@ -124,8 +124,8 @@ def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
     entries = [Entry(user, item if counts[user] == 1 else twice) for user, item in paced(by_user.items())]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
-        told = zip(entries, replies, strict=True)
-        return {"results": [{"user": entry.name, **error_fields(reply)} for entry, reply in told]}
+        answered = zip(entries, replies, strict=True)
+        return {"results": [{"user": entry.name, **error_fields(reply)} for entry, reply in answered]}
 
     return RequestEntries(entries, values)
 

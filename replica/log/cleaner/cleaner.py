@@ -244,5 +244,5 @@ def _clean_into(
         if kept.batch is not None and after is not None:
             cleaned.append(kept.batch, (after,), index_interval_bytes)
         if after is None or kept.removed or after.crc != header.crc:
-            told = None if kept.batch is None or after is None else as_sent(kept.batch, after)
-            batches.append(CleanedBatch(as_sent(batch, header), told, kept.removed, kept.was_aborted))
+            sent = None if kept.batch is None or after is None else as_sent(kept.batch, after)
+            batches.append(CleanedBatch(as_sent(batch, header), sent, kept.removed, kept.was_aborted))

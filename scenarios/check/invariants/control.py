@@ -465,12 +465,13 @@ class OneFetcherAimedAtLeader(Invariant):
             if (node, partition) in seen:
                 self.broken(f"{node} has two fetchers for {partition}", *partition)
             seen[node, partition] = leader
-            told = self.told.get((*partition, node))
-            if told == node:
+            known = self.told.get((*partition, node))
+            if known == node:
                 self.broken(f"{node} leads {partition}, but fetches it from {leader}", *partition)
-            elif told != leader and not (told is None and self.checker.rules.fetch_fencing == "none"):
+            elif known != leader and not (known is None and self.checker.rules.fetch_fencing == "none"):
                 self.broken(
-                    f"{node} fetches {partition} from {leader}, but the last leader it learned of is {told}", *partition
+                    f"{node} fetches {partition} from {leader}, but the last leader it learned of is {known}",
+                    *partition,
                 )
 
 

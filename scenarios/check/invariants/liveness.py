@@ -438,8 +438,8 @@ class Converges(Invariant):
             name = "L3"
             if is_committed and same_ends:
                 behind = [replica.node for replica in replicas if replica.high_watermark != leader_end]
-                told = state.leader, leader_end
-                untaken = all(self.untaken.get((*partition, node)) == told for node in behind)
+                standing = state.leader, leader_end
+                untaken = all(self.untaken.get((*partition, node)) == standing for node in behind)
                 name = "L3 untaken-hw" if untaken else "L3 follower-hw"
             shown = ", ".join(
                 f"{replica.node} {replica.high_watermark}/{replica.log_end_offset}" for replica in replicas

@@ -195,27 +195,27 @@ class AcknowledgedByIsr(Invariant):
 
     @on(trace.NodeStarted)
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        self.told = {key: told for key, told in self.told.items() if key[2] != event.node}
+        self.told = {key: known for key, known in self.told.items() if key[2] != event.node}
 
     @on(trace.FollowerFetched)
     def _fetched(self, row: TraceRow, event: trace.FollowerFetched) -> None:
-        told = self.told.get((event.topic, event.partition, event.node))
-        if told is not None and event.fetch_offset > told.get(event.peer, -1):
-            told[event.peer] = event.fetch_offset
+        known = self.told.get((event.topic, event.partition, event.node))
+        if known is not None and event.fetch_offset > known.get(event.peer, -1):
+            known[event.peer] = event.fetch_offset
 
     @on(trace.HighWatermarkAdvanced)
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         state = self.truth.partition(event.topic, event.partition)
         if event.role != "leader" or state is None:
             return
-        told = self.told.get((event.topic, event.partition, event.node), {})
+        known = self.told.get((event.topic, event.partition, event.node), {})
         hw = event.high_watermark
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
-                if node != event.node and told.get(node, -1) < hw:
+                if node != event.node and known.get(node, -1) < hw:
                     name = "S4 forgotten-proposal" if self.isrs.is_unknown(event, node) else "S4"
-                    self._tell(name, event, f"although {node} had only fetched up to {max(told.get(node, 0), 0)}")
-        sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
+                    self._tell(name, event, f"although {node} had only fetched up to {max(known.get(node, 0), 0)}")
+        sizes = [len(isr) for isr in self._fetched_so_far(event, known)]
         if not sizes:
             self._tell("S25", event, "although no ISR of its epoch had fetched up to it")
         elif (
@@ -237,9 +237,11 @@ class AcknowledgedByIsr(Invariant):
         has_heard = partition_epoch is not None and partition_epoch >= state.assigned_since
         return not has_heard and in_sync >= min(state.configured_min_isr, len(state.assigned_before))
 
-    def _fetched_so_far(self, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    def _fetched_so_far(
+        self, event: trace.HighWatermarkAdvanced, known: Mapping[str, int]
+    ) -> Iterator[tuple[str, ...]]:
         for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch):
-            if all(node == event.node or told.get(node, -1) >= event.high_watermark for node in isr):
+            if all(node == event.node or known.get(node, -1) >= event.high_watermark for node in isr):
                 yield isr
 
     def _tell(self, name: str, event: trace.HighWatermarkAdvanced, why: str) -> None:

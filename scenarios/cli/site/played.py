@@ -176,15 +176,15 @@ def _story(results: Sequence[RunResult]) -> dict[str, Any]:
     return {"why": None, **NOTHING_CHANGED}
 
 
-def _why(result: RunResult, told: Explanation) -> dict[str, Any]:
+def _why(result: RunResult, explanation: Explanation) -> dict[str, Any]:
     return {
-        "record": told.record,
-        "end": ENDS[told.fate],
+        "record": explanation.record,
+        "end": ENDS[explanation.fate],
         "variant": result.scenario.variant or AS_WRITTEN,
-        "moments": [[moment.at_us / 1e6, moment.sentence] for moment in _steps(told.moments)],
-        "ending": told.ending,
-        "would": list(told.remedies.would),
-        "would_not": list(told.remedies.would_not),
+        "moments": [[moment.at_us / 1e6, moment.sentence] for moment in _steps(explanation.moments)],
+        "ending": explanation.ending,
+        "would": list(explanation.remedies.would),
+        "would_not": list(explanation.remedies.would_not),
     }
 
 
@@ -194,13 +194,13 @@ def _steps(moments: Sequence[Moment]) -> list[Moment]:
     return [moment for moment in moments if moment in ranked]
 
 
-def _changed(result: RunResult, told: Explanation) -> Mapping[str, Any]:
+def _changed(result: RunResult, explanation: Explanation) -> Mapping[str, Any]:
     """Return the outcome of a record under single changes of settings, and under the rules of other releases.
 
     If a release saves the record, play each rule that it changed alone as well, to show which rule saves the record.
     """
     scenario = result.scenario
-    if told.producer not in scenario.workloads:
+    if explanation.producer not in scenario.workloads:
         return NOTHING_CHANGED
     eras = {change.what.removeprefix("profile "): change for change in eras_for(scenario, ERAS)}
 
@@ -208,20 +208,20 @@ def _changed(result: RunResult, told: Explanation) -> Mapping[str, Any]:
         """Return the outcome under the rules of an era. For the run's own era, nothing is played again."""
         change = eras.get(era)
         if change is None:
-            return outcome_of(result.summary, told.record, SettingsChange(era, ()))
-        return next(_fates(result, told, [change]), None)
+            return outcome_of(result.summary, explanation.record, SettingsChange(era, ()))
+        return next(_fates(result, explanation, [change]), None)
 
     outcomes = outcomes_by_release(scenario.profile, play_era)
     rules = rules_for(scenario, saving_rules(outcomes, scenario))
-    fates = _fates(result, told, [*settings_for(scenario, told.producer), *rules])
+    fates = _fates(result, explanation, [*settings_for(scenario, explanation.producer), *rules])
     return {
         "saved_by": [{"change": fate.change.what, "saved": fate.saved, "sentence": fate.sentence} for fate in fates],
         "releases": release_rows(outcomes),
     }
 
 
-def _fates(result: RunResult, told: Explanation, changes: Sequence[SettingsChange]) -> Iterator[RecordFate]:
-    for fates in play_changes(lock.dump(result.scenario), [told.record], changes, processes=1):
+def _fates(result: RunResult, explanation: Explanation, changes: Sequence[SettingsChange]) -> Iterator[RecordFate]:
+    for fates in play_changes(lock.dump(result.scenario), [explanation.record], changes, processes=1):
         yield from fates
 
 

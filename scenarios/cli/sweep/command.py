@@ -257,11 +257,11 @@ def _play(
 
 def _progress(scenario: SweepScenario, line: ProgressLine) -> Callable[[Pace], None]:
     """Return a function that redraws the progress line, and reports the first run that loses a record."""
-    told: list[Run] = []
+    listed: list[Run] = []
 
     def progress(pace: Pace) -> None:
-        if pace.first_losing is not None and not told:
-            told.append(pace.first_losing)
+        if pace.first_losing is not None and not listed:
+            listed.append(pace.first_losing)
             line.note(f"  first loss: {scenario.replay_command(*pace.first_losing)}")
         line.show(pace.played / pace.of if pace.of else 1.0, _pace_words(pace))
 

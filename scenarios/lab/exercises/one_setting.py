@@ -34,9 +34,9 @@ class OneSetting(ScenarioExercise):
         yield Criterion(
             "kept", kept, "no record is lost or missing, with every seed", "ask what an ack promised, and to whom"
         )
-        told = all(all_told_and_kept(result) for result in results)
+        all_kept = all(all_told_and_kept(result) for result in results)
         sentence = "p1 gets an ack for every record, and each record is stored once"
-        yield Criterion("told", told, sentence, "a record that is stored without an ack fails this")
+        yield Criterion("told", all_kept, sentence, "a record that is stored without an ack fails this")
         first_us = min(step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At))
         early = [entry for result in results for entry in result.ledger if entry.sent_us < first_us - 1_000_000]
         soon = bool(early) and all((entry.acked_us or first_us) < first_us for entry in early)
