@@ -451,12 +451,12 @@ class Cluster(_Breakable):
         """Send a request to the control socket and return the answer. Raises HighwaterError if it failed."""
         if self._process is None or self._process.poll() is not None:
             raise HighwaterError(f"the cluster is not running\n{self.log if self._process else ''}".rstrip())
-        place = self._serving()["socket"]
+        index = self._serving()["socket"]
         chunks = []
         try:
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(timeout)
-                sock.connect(place)
+                sock.connect(index)
                 sock.sendall(json.dumps(request).encode())
                 sock.shutdown(socket.SHUT_WR)
                 while chunk := sock.recv(1 << 16):
@@ -649,8 +649,8 @@ def _kill(process: subprocess.Popen[bytes], owner: int, state_file: Path) -> Non
     process.kill()
     process.wait()
     with contextlib.suppress(OSError, ValueError):  # The process may have been killed before it had a socket.
-        place = Path(json.loads(state_file.read_bytes())["socket"])
-        for file in (place, place.with_suffix(".json")):
+        path = Path(json.loads(state_file.read_bytes())["socket"])
+        for file in (path, path.with_suffix(".json")):
             file.unlink(missing_ok=True)
 
 
@@ -668,9 +668,9 @@ def _fault_request(step: str | Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, str | None] = {"--for": None, "--as": None}
     for option in options:
         if option in words[:-1]:
-            place = words.index(option)
-            options[option] = words[place + 1]
-            del words[place : place + 2]
+            index = words.index(option)
+            options[option] = words[index + 1]
+            del words[index : index + 2]
     if len(words) == 2 and words[0] == "end":
         return {"end": words[1]}
     return {"words": words, "for": options["--for"], "as": options["--as"]}

@@ -156,10 +156,10 @@ def _differences(stripe: Sequence[UsableBroker], load: Mapping[BrokerId, int], p
     rank: dict[tuple[bool, int], int] = {}
     for fenced in (False, True):
         loads = sorted({load[broker.broker_id] for broker in stripe if broker.fenced is fenced})
-        place = 0
+        index = 0
         for lower, upper in pairwise(loads[:1] + loads):
-            place += min(upper - lower, partitions + 1)
-            rank[fenced, upper] = place
+            index += min(upper - lower, partitions + 1)
+            rank[fenced, upper] = index
     return (rank[broker.fenced, load[broker.broker_id]] for broker in stripe)
 
 

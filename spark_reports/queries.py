@@ -91,15 +91,15 @@ class Answer(NamedTuple):
 
 
 class Questions:
-    """The SQL statements of a text. `place` is the text's name in error messages."""
+    """The SQL statements of a text. `where` is the text's name in error messages."""
 
-    def __init__(self, sql: str, place: str) -> None:
+    def __init__(self, sql: str, where: str) -> None:
         """Parse the statements. Raises QueryRefused if one is not valid or not a query, or if there is none."""
-        self._place = place
+        self._place = where
         with _locked_settings(duckdb.connect(":memory:")) as database:
             self._statements = list(self._parsed(database, sql))
         if not self._statements:
-            raise QueryRefused(f"{place} has no SQL statement")
+            raise QueryRefused(f"{where} has no SQL statement")
 
     def _parsed(self, database: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Statement]:
         line = 1

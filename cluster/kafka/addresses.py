@@ -47,8 +47,8 @@ class Addresses:
 
     def seen_from(self, source: str | None, target: str) -> Address:
         """Return the address at which `source` (None for the JVM of all clients) reaches `target`."""
-        place = CLIENTS if source is None else self.place(source)
-        return f"127.{self.net}.{place}.{self.place(target)}", self.nodes[target]
+        sender = CLIENTS if source is None else self.place(source)
+        return f"127.{self.net}.{sender}.{self.place(target)}", self.nodes[target]
 
     def hosts_file(self, source: str | None) -> str:
         """Return the contents of a node's hosts file (-Djdk.net.hosts.file), which replaces all other lookups."""

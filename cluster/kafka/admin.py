@@ -60,12 +60,12 @@ class Admin:
 
     Args:
         brokers: returns the addresses of the running brokers.
-        place: returns the address of a broker.
+        address_of: returns the address of a broker.
     """
 
-    def __init__(self, brokers: Callable[[], Sequence[Address]], place: Callable[[BrokerId], Address]) -> None:
+    def __init__(self, brokers: Callable[[], Sequence[Address]], address_of: Callable[[BrokerId], Address]) -> None:
         self._brokers = brokers
-        self._place = place
+        self._place = address_of
         self._electing = trio.Lock()
         """Allows one election at a time, since each temporarily changes the order of replicas."""
 

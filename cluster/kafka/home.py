@@ -121,11 +121,11 @@ def installed(environment: Mapping[str, str]) -> list[KafkaJars]:
     """Return the versions from `kafka install`, oldest first."""
     cache = cache_folder(environment)
     folders = [
-        place
-        for place in (cache.iterdir() if cache.is_dir() else ())
-        if re.fullmatch(VERSION_FORM, place.name, re.ASCII) and (place / CHECKSUMS).is_file()
+        folder
+        for folder in (cache.iterdir() if cache.is_dir() else ())
+        if re.fullmatch(VERSION_FORM, folder.name, re.ASCII) and (folder / CHECKSUMS).is_file()
     ]
-    found = [KafkaJars(place, place / LIBRARIES, place.name, is_installed=True) for place in folders]
+    found = [KafkaJars(folder, folder / LIBRARIES, folder.name, is_installed=True) for folder in folders]
     return sorted(found, key=lambda jars: jars.number)
 
 

@@ -87,14 +87,14 @@ def _new_jars(version: str, java: JavaRuntime, environment: Mapping[str, str], p
         if found != version:
             raise KafkaMissing(f"Maven downloaded Kafka {found} instead of {version}", "check Maven's settings.xml")
         _keep_checksums(folder)
-        place = cache / version
+        path = cache / version
         try:
-            folder.rename(place)
+            folder.rename(path)
         except OSError:
-            if not (place / CHECKSUMS).is_file():
+            if not (path / CHECKSUMS).is_file():
                 raise
             # Another process was faster.
-    return KafkaJars(place, place / LIBRARIES, version, is_installed=True)
+    return KafkaJars(path, path / LIBRARIES, version, is_installed=True)
 
 
 def remove(jars: KafkaJars) -> None:
@@ -120,10 +120,10 @@ def _partial(cache: Path, version: str) -> Iterator[Path]:
     Remove such folders of killed processes, too.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    for place in cache.iterdir():
-        left = re.fullmatch(_PARTIAL, place.name)
+    for path in cache.iterdir():
+        left = re.fullmatch(_PARTIAL, path.name)
         if left is not None and not _runs(int(left[1])):
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f".partial-{os.getpid()}-{version}-", dir=cache))
     try:
         yield folder

@@ -55,8 +55,8 @@ class JavaClients:
         logging.write_text(LOGGING, encoding="ascii")
         properties = {"jdk.net.hosts.file": str(hosts), "log4j2.configurationFile": str(logging)}
         command = java_command(self._fabric.home, [MAIN], properties=properties, heap_mb=HEAP_MB)
-        place = command.index("-cp") + 1
-        command[place] = f"{command[place]}{os.pathsep}{self._classes}"
+        index = command.index("-cp") + 1
+        command[index] = f"{command[index]}{os.pathsep}{self._classes}"
         self._jvm = ClientsJvm(command, folder / "clients.log", self._heard)
         self._fabric.nursery.start_soon(self._jvm.run)
 

@@ -45,12 +45,12 @@ def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> N
     shutil.rmtree(scratch)
 
 
-def keep_checkpoints(checkpoints: Path, place: Path) -> None:
-    """Copy checkpoints to `place` for later runs. A failure to write there is ignored."""
+def keep_checkpoints(checkpoints: Path, folder: Path) -> None:
+    """Copy checkpoints to `folder` for later runs. A failure to write there is ignored."""
     with contextlib.suppress(OSError):
-        place.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".format-", dir=place.parent) as scratch:
-            shutil.copytree(checkpoints, Path(scratch) / place.name).rename(place)
+        folder.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".format-", dir=folder.parent) as scratch:
+            shutil.copytree(checkpoints, Path(scratch) / folder.name).rename(folder)
 
 
 def is_formatted(directory: Path) -> bool:

@@ -164,7 +164,7 @@ class LiveTime:
         return Parking()
 
     def start_soon(
-        self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
+        self, nursery: trio.Nursery, parking: Parking, task: Callable[..., Awaitable[None]], *args: object
     ) -> None:
         nursery.start_soon(self._run_task, self._trace.cause, task, args)
 

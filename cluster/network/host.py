@@ -170,8 +170,8 @@ class Host:
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         """Start a task of this node, with a position of its own in the order of virtual time."""
-        place, self._first_place = self._first_place, None
-        self.fabric.time.start_soon(nursery, place or self.fabric.time.reserve(), task, *args)
+        index, self._first_place = self._first_place, None
+        self.fabric.time.start_soon(nursery, index or self.fabric.time.reserve(), task, *args)
 
     # ------------------------------------------------------------------------------------------------- life
 

@@ -101,10 +101,10 @@ class VirtualTime:
         return parking
 
     def start_soon(
-        self, nursery: trio.Nursery, place: Parking, task: Callable[..., Awaitable[None]], *args: object
+        self, nursery: trio.Nursery, parking: Parking, task: Callable[..., Awaitable[None]], *args: object
     ) -> None:
         """Start a task. Its first step runs at the reserved position in the queue."""
-        nursery.start_soon(self._run_task, place, task, args)
+        nursery.start_soon(self._run_task, parking, task, args)
 
     async def _run_task(self, parking: Parking, task: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
         await self.park(parking)

@@ -260,8 +260,8 @@ class SharePartition:
         return min(locks, default=None)
 
     def _overlapping(self, first: Offset, last: Offset) -> list[_Batch]:
-        place = bisect_right(self._batches, first, key=lambda batch: batch.first)
-        low = place - 1 if place and self._batches[place - 1].last >= first else place
+        index = bisect_right(self._batches, first, key=lambda batch: batch.first)
+        low = index - 1 if index and self._batches[index - 1].last >= first else index
         high = bisect_right(self._batches, last, key=lambda batch: batch.first)
         return self._batches[low:high]
 
@@ -383,8 +383,8 @@ class SharePartition:
             records = [_Record(RecordState.AVAILABLE, 0) for _ in range(low, high)]
             for record in records[:limit]:
                 record.acquire(wanted.member, lock_us)
-            place = bisect_right(self._batches, low, key=lambda batch: batch.first)
-            self._batches.insert(place, _Batch(low, records))
+            index = bisect_right(self._batches, low, key=lambda batch: batch.first)
+            self._batches.insert(index, _Batch(low, records))
             found.append(Acquired(low, low + len(records[:limit]) - 1, 1))
         self.end = max(self.end, last)
         return min(limit, last - first + 1)
@@ -406,9 +406,9 @@ class SharePartition:
 
     def _fill(self, first: Offset, end: Offset) -> None:
         if first < end:
-            place = bisect_right(self._batches, first, key=lambda batch: batch.first)
+            index = bisect_right(self._batches, first, key=lambda batch: batch.first)
             records = [_Record(RecordState.ARCHIVED, 0) for _ in range(first, end)]
-            self._batches.insert(place, _Batch(first, records))
+            self._batches.insert(index, _Batch(first, records))
 
     def archive_acquired(self, first: Offset, last: Offset) -> None:
         """Archive acquired records in [first, last], because their transaction was aborted. Source: archiveRecords"""

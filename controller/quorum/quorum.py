@@ -389,8 +389,8 @@ class Quorum:
         role = self.role
         if isinstance(role, Follower) and role.leader_id == request.leader_id:
             successors = request.preferred_successors
-            place = successors.index(self.local_id) if self.local_id in successors else len(successors)
-            role.fetch_due_us = now_us + self._config.succession_backoff_us(place, len(successors))
+            index = successors.index(self.local_id) if self.local_id in successors else len(successors)
+            role.fetch_due_us = now_us + self._config.succession_backoff_us(index, len(successors))
 
     def fetched(self, request: FetchLog, now_us: int) -> FetchAnswer:
         """Handle another voter's fetch, which acknowledges all records below its offset. The caller adds the records.

@@ -216,19 +216,19 @@ class QuorumConfig:
         backoff_ms = ELECTION_BACKOFF_BASE_MS * draw(2 << min(20, retries - 1))
         return min(backoff_ms, self.election_backoff_max_ms) * 1000
 
-    def succession_backoff_us(self, place: int, successors: int) -> int:
+    def succession_backoff_us(self, index: int, successors: int) -> int:
         """Return the wait before an election after the leader has resigned; it is 0 for the first successor.
 
         Args:
-            place: index in the leader's list of successors; `successors` for a voter that is not in the list.
+            index: index in the leader's list of successors; `successors` for a voter that is not in the list.
             successors: length of that list.
 
         Source: strictExponentialElectionBackoffMs
         """
-        if place == 0:
+        if index == 0:
             return 0
         maximum = self.election_backoff_max_ms
-        return min(maximum, maximum >> (successors - 1) << (place - 1)) * 1000
+        return min(maximum, maximum >> (successors - 1) << (index - 1)) * 1000
 
 
 # ---------------------------------------------------------------------------------------------------------- connections

@@ -193,9 +193,9 @@ class ShareDeadLettersSent(OnPartition, ShareEvent):
     def sentence(self) -> str:
         what = f"{_records(self.first, self.last)} of {self.name}"
         if self.outcome is DeadLetterCause.WRITTEN:
-            place = f"{self.queue}-{self.queue_partition} at offset {self.queue_offset}"
+            index = f"{self.queue}-{self.queue_partition} at offset {self.queue_offset}"
             letters = "the dead letter" if self.first == self.last else "the dead letters"
-            return f"{self.node} wrote {letters} of {what}, which share group {self.group} gave up, to {place}"
+            return f"{self.node} wrote {letters} of {what}, which share group {self.group} gave up, to {index}"
         why = self.outcome.meaning + (f" ({self.error})" if self.error else "")
         return f"{self.node} archived {what} for share group {self.group} without a dead letter in {self.queue}: {why}"
 

@@ -288,7 +288,7 @@ def scenario_of(
     """
     brokers = ("b1", "b2", "b3")
     assigned = {
-        partition: [brokers[(partition + place) % len(brokers)] for place in range(case.replicas)]
+        partition: [brokers[(partition + index) % len(brokers)] for index in range(case.replicas)]
         for partition in range(6)
     }
     producers = [f"p{number}" for number in range(1, case.producers + 1)]

@@ -227,7 +227,7 @@ def _committed(cluster: MeasuredCluster, topic: str) -> int:
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "bench", "log_level": 0})
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    committed = sum(consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places)
+    committed = sum(consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)[1] for partition in places)
     consumer.close()
     return committed
 

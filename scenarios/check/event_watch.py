@@ -189,8 +189,8 @@ class Watch:
         return f"{wanted}; events of that kind: {'; '.join(self.near_misses) or 'none'}"
 
     def _same_place(self, event: TraceEvent) -> bool:
-        place = [column for column in ("topic", "partition") if column in self.test.where]
-        return all(value_fits(getattr(event, column), self.test.where[column], {}) for column in place)
+        columns = [column for column in ("topic", "partition") if column in self.test.where]
+        return all(value_fits(getattr(event, column), self.test.where[column], {}) for column in columns)
 
     def _line(self, row: TraceRow) -> str:
         """Return an event's time and the columns that the test compares: `19.000 s (broker b2, leader_epoch 1)`."""

@@ -188,17 +188,17 @@ def _reordered(ledger: RecordLedger) -> list[str]:
                 client = records.origin(start)[0]
                 if records.sent_seq[start] > latest.get(client, -1):
                     start = end - 1  # None of these records was overtaken.
-            for place in range(start, end):
-                if seen[place] or not records.is_record(place):
+            for index in range(start, end):
+                if seen[index] or not records.is_record(index):
                     continue
-                entry = RecordEntry(records, place)
+                entry = RecordEntry(records, index)
                 client, sent_seq = entry.client, entry.sent_seq
                 if entry.last_sent_seq < latest.get(client, -1):
-                    overtaken[place] = None
+                    overtaken[index] = None
                 latest[client] = max(sent_seq, latest.get(client, -1))
-                seen[place] = True
+                seen[index] = True
             seen[first:end] = b"\1" * count
-    return [records.index.name(place) for place in sorted(overtaken)]
+    return [records.index.name(index) for index in sorted(overtaken)]
 
 
 _CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {

@@ -149,7 +149,7 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
     Args:
         option: the command-line option that named the folder.
     """
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists() or place.is_symlink())
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     why = None
     if not there.is_dir():
         why = f"{there} is not a folder"
@@ -402,9 +402,9 @@ def execute(
                 scenario, runs_dir=runs_dir, world=world or simulated, keep_logs=keep_logs, progress=progress, real=real
             )
     except OSError as error:
-        place = error.filename or runs_dir or "the temporary directory"
+        where = error.filename or runs_dir or "the temporary directory"
         fail(
-            f"the run cannot be written to {place}: {error.strerror or error}; nothing was kept",
+            f"the run cannot be written to {where}: {error.strerror or error}; nothing was kept",
             ExitCode.MISSING,
             "free some disk space, or choose another folder with --out DIR",
         )

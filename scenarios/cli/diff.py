@@ -97,8 +97,8 @@ def _settings_that_differ(item: Mapping[str, Any], other: Mapping[str, Any]) -> 
     only_right = [line for line in right if line not in left]
     width = max(len(only_left), len(only_right))
     return [
-        (only_left[place] if place < len(only_left) else "", only_right[place] if place < len(only_right) else "")
-        for place in range(width)
+        (only_left[index] if index < len(only_left) else "", only_right[index] if index < len(only_right) else "")
+        for index in range(width)
     ]
 
 
@@ -204,7 +204,7 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
     if not rows:
         return
     for heads in (names, ("first run", "second run")):  # The names of the runs head the columns if they fit.
-        columns = [(head, {label: pair[place] for label, pair in rows.items()}) for place, head in enumerate(heads)]
+        columns = [(head, {label: pair[index] for label, pair in rows.items()}) for index, head in enumerate(heads)]
         lines, shown = table_of(columns, replace(style, width=WIDTH))
         if shown == len(columns):
             break

@@ -100,14 +100,14 @@ def _library(name: str) -> Requirement:
 
 
 def _room(name: str, folder: Path, fix: str) -> Requirement:
-    place = str(folder.resolve())
+    path = str(folder.resolve())
     try:
         tempfile.TemporaryFile(dir=folder).close()
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Requirement(name, f"no file can be created in {place} ({error.strerror})", "keeping runs", fix)
+        return Requirement(name, f"no file can be created in {path} ({error.strerror})", "keeping runs", fix)
     short = "" if free >= FREE_BYTES_MIN else fix
-    return Requirement(name, f"{free / 1e9:.1f} GB free in {place}", "keeping runs, and Spark", short)
+    return Requirement(name, f"{free / 1e9:.1f} GB free in {path}", "keeping runs, and Spark", short)
 
 
 def _java() -> Requirement:

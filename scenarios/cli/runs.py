@@ -196,17 +196,17 @@ def _named(run: str | None) -> tuple[Path, dict[str, Any] | None]:
     from scenarios.process.work_folders import PREFIX, keep_abandoned
     from scenarios.run.runs import RUNS_DIR, RunNotFound, find_unjudged, read_summary
 
-    place = Path(run) if run is not None else RUNS_DIR
-    folder = place.parent if place.name.startswith(PREFIX) else RUNS_DIR
+    path = Path(run) if run is not None else RUNS_DIR
+    folder = path.parent if path.name.startswith(PREFIX) else RUNS_DIR
     if folder.is_dir():
         before = set(folder.iterdir())
         keep_abandoned(folder)
-        if place.name.startswith(PREFIX):
-            if place.exists():
-                raise RunNotFound(f"{place} is in use by a cluster that is still running; stop it first")
+        if path.name.startswith(PREFIX):
+            if path.exists():
+                raise RunNotFound(f"{path} is in use by a cluster that is still running; stop it first")
             new = sorted(set(folder.iterdir()) - before)
             if not new:
-                raise RunNotFound(f"{place} does not exist, or has no trace yet")
+                raise RunNotFound(f"{path} does not exist, or has no trace yet")
             run = str(new[-1])
     run_dir = find_unjudged(run)
     has_summary = (run_dir / "summary.json").is_file()

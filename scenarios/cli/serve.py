@@ -304,9 +304,9 @@ def _run(server: Server, record: Path) -> RunResult:
     except NotPossibleNow as error:
         fail(str(error), ExitCode.EXPECTATION_FAILED)
     except OSError as error:
-        place = error.filename or record
+        where = error.filename or record
         fail(
-            f"the run cannot be written to {place}: {error.strerror or error}",
+            f"the run cannot be written to {where}: {error.strerror or error}",
             ExitCode.MISSING,
             "free some disk space, or choose another folder with --record DIR",
         )

@@ -155,9 +155,9 @@ ENDS = {
 
 def _moments(story: Explanation, style: Style) -> list[str]:
     lines = []
-    for place, moment in enumerate(story.moments):
+    for index, moment in enumerate(story.moments):
         sign = style.sign("decisive" if moment.decisive else "step")
-        bar = style.sign("bar") if place + 1 < len(story.moments) else " " * len(style.sign("bar"))
+        bar = style.sign("bar") if index + 1 < len(story.moments) else " " * len(style.sign("bar"))
         first, *rest = folded(moment.sentence, min(_TEXT_WIDTH, style.width - _MARGIN))
         lines.append(f"  {sign} {moment.at_us / 1_000_000:>7.3f}  {first}")
         lines += [f"  {bar}{' ' * 10}{line}" for line in rest]

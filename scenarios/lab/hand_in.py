@@ -100,8 +100,8 @@ def read_answers(hand_in: HandIn, known: tuple[str, ...]) -> dict[str, str]:
     if not isinstance(node, Mapping):
         if not problems.any_error:
             title = "the sheet has no `answers:` with one answer on each line below it"
-            place = None if root is None else root.place
-            problems.add(Diagnostic(code="E105", title=title, place=place, file=hand_in.file))
+            index = None if root is None else root.place
+            problems.add(Diagnostic(code="E105", title=title, place=index, file=hand_in.file))
         raise ScenarioInvalid(hand_in.file, problems.sorted())
     answers: dict[str, str] = {}
     for key, (key_node, value) in node.entries.items():

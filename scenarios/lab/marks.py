@@ -213,8 +213,8 @@ def _steps_of(exercise: Exercise, hand_in: HandIn) -> str:
         first_us = at_us if first_us is None else first_us
         lines.append(f"{at_us - first_us} {step.payload.sentence()} {step.for_us} {step.every_us} {step.times}")
     text = re.sub(r"@[\w-]+", "@", "\n".join([exercise.name, *lines])).replace(draw.topic(), "TOPIC")
-    for place, broker in enumerate(draw.brokers()):
-        text = re.sub(rf"\b{broker}\b", f"BROKER-{place}", text)
+    for index, broker in enumerate(draw.brokers()):
+        text = re.sub(rf"\b{broker}\b", f"BROKER-{index}", text)
     return text
 
 
@@ -226,13 +226,13 @@ def files_handed_in(folder: Path) -> Iterator[str]:
 
     Hidden files, folders of runs, and the scenario that lab 1 gives to students are skipped.
     """
-    for place, folders, files in walk(folder):
-        links = [name for name in folders if Path(place, name).is_symlink()]
+    for directory, folders, files in walk(folder):
+        links = [name for name in folders if Path(directory, name).is_symlink()]
         folders[:] = sorted(
-            name for name in folders if not name.startswith((".", "__MACOSX")) and not _is_run(Path(place, name))
+            name for name in folders if not name.startswith((".", "__MACOSX")) and not _is_run(Path(directory, name))
         )
         for name in sorted([*files, *links]):
-            path = Path(place, name)
+            path = Path(directory, name)
             if not name.startswith(".") and not (path.suffix == ".yaml" and _is_given_run(path)):
                 yield str(path.relative_to(folder))
 

@@ -246,8 +246,8 @@ def _segments(path: Path, names: list[str], notes: list[str]) -> Iterator[Segmen
             notes.append(f"{name_text(name)} is not a segment and is not read")
             continue
         index = f"{name.removesuffix(LOG_SUFFIX)}.index"
-        place = path / index if index in names else None
-        yield SegmentFile(path=file, base_offset=base_offset, size=found.st_size, index=place)
+        folder = path / index if index in names else None
+        yield SegmentFile(path=file, base_offset=base_offset, size=found.st_size, index=folder)
 
 
 def _topic_id(path: Path, notes: list[str]) -> str | None:

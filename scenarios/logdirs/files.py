@@ -20,8 +20,8 @@ SMALL_FILE_BYTES_MAX = 64 << 20
 class LogDirectoryUnreadable(Exception):
     """Raised if a log directory cannot be read. `fix` is a remedy."""
 
-    def __init__(self, place: Path, why: str, fix: str) -> None:
-        super().__init__(f"{path_text(place)}: {why}")
+    def __init__(self, folder: Path, why: str, fix: str) -> None:
+        super().__init__(f"{path_text(folder)}: {why}")
         self.fix = fix
 
 
@@ -36,7 +36,7 @@ def name_text(name: str) -> str:
 
 
 @contextmanager
-def readable(place: Path) -> Iterator[None]:
+def readable(folder: Path) -> Iterator[None]:
     """Convert an OSError in the block to LogDirectoryUnreadable with a remedy, except for FileNotFoundError."""
     try:
         yield
@@ -44,13 +44,15 @@ def readable(place: Path) -> Iterator[None]:
         raise
     except PermissionError as error:
         fix = "run highwater as the user of the Kafka broker, or read a copy made with cp -r"
-        raise LogDirectoryUnreadable(place, "no permission to read it", fix) from error
+        raise LogDirectoryUnreadable(folder, "no permission to read it", fix) from error
     except NotADirectoryError as error:
-        file = next(parent for parent in (place, *place.parents) if parent.exists())
+        file = next(parent for parent in (folder, *folder.parents) if parent.exists())
         fix = f"{path_text(file)} is a file; name a log directory of a broker, such as runs/0001-NAME/logs/b1"
-        raise LogDirectoryUnreadable(place, "not a directory" if file == place else "no such directory", fix) from error
+        raise LogDirectoryUnreadable(
+            folder, "not a directory" if file == folder else "no such directory", fix
+        ) from error
     except OSError as error:
-        raise LogDirectoryUnreadable(place, str(error.strerror or error), "read a copy made with cp -r") from error
+        raise LogDirectoryUnreadable(folder, str(error.strerror or error), "read a copy made with cp -r") from error
 
 
 def is_there(path: Path) -> bool:

@@ -37,12 +37,12 @@ class ParquetTables:
     def _temporary(self, name: str) -> Path:
         return self._folder / f".{name}-{os.getpid()}.tmp"
 
-    def add_batch(self, place: ReplicaPlace, batch: StoredBatch) -> None:
+    def add_batch(self, replica_place: ReplicaPlace, batch: StoredBatch) -> None:
         header = batch.header
         self._batches.add(
             (
-                place.node,
-                *place.topic_partition,
+                replica_place.node,
+                *replica_place.topic_partition,
                 batch.file.base_offset,
                 batch.position,
                 header.base_offset,

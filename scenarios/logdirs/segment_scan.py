@@ -192,8 +192,8 @@ class _Scan:
 
     def _old_crc(self, position: int, size: int) -> int:
         crc = 0
-        for place in range(position + OLD_CRC_START, position + size, CHUNK_BYTES):
-            crc = zlib.crc32(self._read(place, min(CHUNK_BYTES, position + size - place)), crc)
+        for index in range(position + OLD_CRC_START, position + size, CHUNK_BYTES):
+            crc = zlib.crc32(self._read(index, min(CHUNK_BYTES, position + size - index)), crc)
         return crc
 
     def _unreadable(self, position: int, kind: str, why: str, last_offset: Offset | None = None) -> ScanStep:
@@ -218,11 +218,11 @@ class _Scan:
             within = self._have(position, header.size_bytes)
             return check_crc(self._chunk, within, header)
         crc = 0
-        place, end = position + CRC_START, position + header.size_bytes
-        while place < end:
-            piece = self._read(place, min(CHUNK_BYTES, end - place))
+        index, end = position + CRC_START, position + header.size_bytes
+        while index < end:
+            piece = self._read(index, min(CHUNK_BYTES, end - index))
             crc = crc32c(piece, crc)
-            place += len(piece)
+            index += len(piece)
         return crc == header.crc
 
     def _have(self, position: int, count: int) -> int:

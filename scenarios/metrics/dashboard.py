@@ -93,9 +93,9 @@ class _Intervals:
         self.first: list[tuple[int, str, int]] = []
         self.fired_us: int | None = None
 
-    def add(self, place: str, since_us: int, until_us: int) -> None:
+    def add(self, where: str, since_us: int, until_us: int) -> None:
         self.count += 1
-        insort(self.first, (since_us, place, until_us))
+        insort(self.first, (since_us, where, until_us))
         del self.first[INTERVALS_KEPT:]
         fired_us = since_us + FOR_US
         if fired_us <= until_us and (self.fired_us is None or fired_us < self.fired_us):
@@ -233,8 +233,8 @@ class Dashboard(Listener):
             lost: names of the acked records that are lost.
         """
         lost_us = self._lost_us(ledger, lost)
-        for (name, place), since_us in self._true.items():
-            self._intervals[name].add(place, since_us, end_us)
+        for (name, where), since_us in self._true.items():
+            self._intervals[name].add(where, since_us, end_us)
         self._true = {}
         return {
             "lost_us": lost_us,
@@ -275,7 +275,7 @@ def _alert(alert: Alert, intervals: _Intervals, lost_us: int | None) -> dict[str
         "alert": alert.name,
         "condition": alert.condition,
         "for_us": FOR_US,
-        "true": [[place, since_us, until_us] for since_us, place, until_us in intervals.first],
+        "true": [[index, since_us, until_us] for since_us, index, until_us in intervals.first],
         "intervals": intervals.count,
         "fired_us": fired_us,
         "loss": order,

@@ -75,12 +75,12 @@ class LogEntries:
             self._batch = (leader_epoch, crc, seq)
             for column, value in zip(self._batches, (self._length, *self._batch), strict=True):
                 column.append(value)
-        for place, count in self._names.runs_of(records):
-            if self._next != (offset, place):
-                for column, value in zip(self._runs, (self._length, offset, place), strict=True):
+        for index, count in self._names.runs_of(records):
+            if self._next != (offset, index):
+                for column, value in zip(self._runs, (self._length, offset, index), strict=True):
                     column.append(value)
             offset += count
-            self._next = (offset, place + count)
+            self._next = (offset, index + count)
             self._length += count
 
     def __len__(self) -> int:
@@ -104,15 +104,15 @@ class LogEntries:
     def records(self) -> LazyNames:
         """Return the names of the records in the order of the entries."""
         places = PlaceRuns()
-        for _, place, count in self.stretches():
-            places.append(place, count)
+        for _, index, count in self.stretches():
+            places.append(index, count)
         return LazyNames(self._names, places)
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
         """Yield (offset, name index, count) of each range in which offsets and name indexes are consecutive."""
         ends = pairwise(chain(self._runs.firsts, (self._length,)))
-        for offset, place, (first, end) in zip(self._runs.offsets, self._runs.places, ends, strict=True):
-            yield offset, place, end - first
+        for offset, index, (first, end) in zip(self._runs.offsets, self._runs.places, ends, strict=True):
+            yield offset, index, end - first
 
     def stretches_in(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
         """Yield the part of `stretches` with offsets from `low` to `high` (inclusive) of a log in offset order."""
@@ -170,10 +170,10 @@ class LogEntries:
     def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
         if self._crc(mine) != other._crc(theirs):
             return False
-        place, their_place = self._place(mine), other._place(theirs)
+        index, their_place = self._place(mine), other._place(theirs)
         if self._names is other._names:
-            return place == their_place
-        return self._names.name(place) == other._names.name(their_place)
+            return index == their_place
+        return self._names.name(index) == other._names.name(their_place)
 
 
 @dataclass(slots=True)
@@ -235,20 +235,20 @@ class Presence:
         number, flags = len(self._partitions), self.flags
         self._partitions.append(partition)
         self._is_sorted = False
-        for offset, place, count in entries.stretches():
-            start = place
-            while (end := _until(flags, start, place + count)) < place + count:
+        for offset, index, count in entries.stretches():
+            start = index
+            while (end := _until(flags, start, index + count)) < index + count:
                 if end > start:
-                    self._firsts.append((start, end - start, number, offset + start - place))
-                self._more.setdefault(end, []).append((number, offset + end - place))
+                    self._firsts.append((start, end - start, number, offset + start - index))
+                self._more.setdefault(end, []).append((number, offset + end - index))
                 start = end + 1
             if end > start:
-                self._firsts.append((start, end - start, number, offset + start - place))
-            flags[place : place + count] = b"\1" * count
+                self._firsts.append((start, end - start, number, offset + start - index))
+            flags[index : index + count] = b"\1" * count
 
     def __contains__(self, record: str) -> bool:
-        place = self._names.place(record)
-        return 0 <= place < len(self.flags) and self.flags[place] > 0
+        index = self._names.place(record)
+        return 0 <= index < len(self.flags) and self.flags[index] > 0
 
     def copies(self, record: str) -> tuple[tuple[TopicPartition, int], ...]:
         """Return (partition, offset) of each copy, in the order of partitions."""
@@ -257,9 +257,9 @@ class Presence:
         if not self._is_sorted:
             self._firsts.sort()
             self._is_sorted = True
-        place = self._names.place(record)
-        first, _, number, offset = self._firsts[bisect_right(self._firsts, (place + 1,)) - 1]
-        copies = ((number, offset + place - first), *self._more.get(place, ()))
+        index = self._names.place(record)
+        first, _, number, offset = self._firsts[bisect_right(self._firsts, (index + 1,)) - 1]
+        copies = ((number, offset + index - first), *self._more.get(index, ()))
         return tuple((self._partitions[number], offset) for number, offset in copies)
 
     def repeated(self) -> Iterator[str]:

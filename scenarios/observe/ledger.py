@@ -155,11 +155,11 @@ class RecordLedger(Listener):
         """Return the records that are in no final log and were not deleted, expired or compacted, in sending order."""
         if self._gone is None:
             fates, flags, gone = self.records.fates, self.present.flags, []
-            place = flags.find(0)
-            while 0 <= place < len(fates):
-                if fates[place] and not self._is_taken((entry := RecordEntry(self.records, place)).name):
+            index = flags.find(0)
+            while 0 <= index < len(fates):
+                if fates[index] and not self._is_taken((entry := RecordEntry(self.records, index)).name):
                     gone.append(entry)
-                place = flags.find(0, place + 1)
+                index = flags.find(0, index + 1)
             self._gone = gone
         return self._gone
 
@@ -194,9 +194,9 @@ class RecordLedger(Listener):
         places = {entry.place for entry in self.gone if entry.aborted}
         for partition, ranges in self._aborted.items():
             log = self.final_log(partition)
-            for _, place, count in chain.from_iterable(log.stretches_in(*span) for span in ranges):
-                places.update(range(place, place + count))
-        entries = (RecordEntry(self.records, place) for place in sorted(places) if self.records.is_record(place))
+            for _, index, count in chain.from_iterable(log.stretches_in(*span) for span in ranges):
+                places.update(range(index, index + count))
+        entries = (RecordEntry(self.records, index) for index in sorted(places) if self.records.is_record(index))
         acked = (entry for entry in entries if entry.acked and not self.is_undone(entry.name))
         return [entry.name for entry in acked if not self.copies(entry.name)]
 
@@ -284,43 +284,43 @@ class RecordLedger(Listener):
                 self.records.settle(known, self._partition(event.topic, event.partition))
             return known
         partition = self._partition(event.topic, event.partition)
-        place = self.records.add(event.record, event.client, partition, event.acks, row.at_us, row.seq)
+        index = self.records.add(event.record, event.client, partition, event.acks, row.at_us, row.seq)
         if event.partition < 0:
-            self._unsettled.add(place)
-        return place
+            self._unsettled.add(index)
+        return index
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         known = self.records.count
-        place = self._place(row, event)
+        index = self._place(row, event)
         if self.records.count == known:
-            self.records.last_sent_seq[place] = row.seq
+            self.records.last_sent_seq[index] = row.seq
 
     @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """Handle the first acknowledgement of a record. Later ones, for a batch that was sent again, are ignored."""
-        place, records = self._place(row, event), self.records
-        if records.fates[place] == ACKED:
+        index, records = self._place(row, event), self.records
+        if records.fates[index] == ACKED:
             return
-        records.fates[place] = ACKED
-        records.acked_us[place], records.acked_seq[place] = row.at_us, row.seq
-        records.acked_by[place] = records.words.place(event.peer)
-        records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us
+        records.fates[index] = ACKED
+        records.acked_us[index], records.acked_seq[index] = row.at_us, row.seq
+        records.acked_by[index] = records.words.place(event.peer)
+        records.acked_offset[index], records.latency_us[index] = event.offset, event.latency_us
 
     @on(trace.RecordHandedOver)
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
-        place, records = self._place(row, event), self.records
-        records.handed_over_us[place] = row.at_us
+        index, records = self._place(row, event), self.records
+        records.handed_over_us[index] = row.at_us
         if event.latency_us is not None:
-            records.latency_us[place] = event.latency_us
+            records.latency_us[index] = event.latency_us
 
     @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
-        place, records = self._place(row, event), self.records
-        records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
-        records.error[place] = records.words.place(event.error)
-        if records.fates[place] != ACKED:
-            records.fates[place] = FAILED if event.definite else SENT
+        index, records = self._place(row, event), self.records
+        records.failed_us[index], records.failed_seq[index] = row.at_us, row.seq
+        records.error[index] = records.words.place(event.error)
+        if records.fates[index] != ACKED:
+            records.fates[index] = FAILED if event.definite else SENT
 
     @on(trace.ResponseInjected)
     def _injected(self, row: TraceRow, event: trace.ResponseInjected) -> None:
@@ -355,10 +355,10 @@ class RecordLedger(Listener):
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         partition = self._partition(event.topic, event.partition)
         records = self.records
-        place = records.place(event.record)
-        if place >= 0 and records.first_read_us[place] < 0:
-            records.first_read_us[place], records.first_read_seq[place] = row.at_us, row.seq
-            records.first_reader[place] = records.words.place(event.client)
+        index = records.place(event.record)
+        if index >= 0 and records.first_read_us[index] < 0:
+            records.first_read_us[index], records.first_read_seq[index] = row.at_us, row.seq
+            records.first_reader[index] = records.words.place(event.client)
         reads = self.reads.get((event.client, partition))
         if reads is None:
             self.readers[event.client] = None

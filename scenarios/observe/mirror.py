@@ -52,13 +52,13 @@ class ReplicaLog(BatchList):
     def last_epoch(self) -> int:
         return self.epochs[-1][0] if self.epochs else -1
 
-    def append(self, place: int) -> None:
-        super().append(place)
+    def append(self, index: int) -> None:
+        super().append(index)
         self.exists = True
-        self.end = self.columns.last_offset(place) + 1
-        leader_epoch = self.columns.leader_epoch(place)
+        self.end = self.columns.last_offset(index) + 1
+        leader_epoch = self.columns.leader_epoch(index)
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
-            self.epochs.append((leader_epoch, self.columns.bases[place]))
+            self.epochs.append((leader_epoch, self.columns.bases[index]))
 
     def cut_to(self, end: int) -> list[MirroredBatch]:
         dropped = super().cut_to(end)
@@ -159,9 +159,9 @@ class LogMirror(Listener):
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
         """Return the column index of a batch, which is added if it is new. Equal batches of replicas share an index."""
         for log in self.logs[partition].values():
-            place = log.place_of(batch) if log.end > batch.base_offset else -1
-            if place >= 0:
-                return place
+            index = log.place_of(batch) if log.end > batch.base_offset else -1
+            if index >= 0:
+                return index
         return self.columns(partition).add(batch)
 
     @on(trace.BatchAppended)
@@ -284,8 +284,8 @@ class LogMirror(Listener):
             record = keyed.get(offset)
             is_old = record is not None and (record.is_tombstone or self._last_of_keys.get(record.key, -1) > offset)
             if is_old or event.aborted:
-                place = KeyedPlace(offset, event.leader_epoch, None if event.aborted else record)
-                self.deleted.compacted(partition, names[offset - event.base_offset], place)
+                entry = KeyedPlace(offset, event.leader_epoch, None if event.aborted else record)
+                self.deleted.compacted(partition, names[offset - event.base_offset], entry)
 
     def _begin_at(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired, why: str) -> None:
         partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset

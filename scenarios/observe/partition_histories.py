@@ -139,7 +139,7 @@ class PartitionHistories(Listener):
                 del self._standings[name]
                 self._high_watermarks.pop(name, None)
         for name, standings in self._standings.items():
-            ends = [place for place, standing in enumerate(standings) if standing.assigned is None]
+            ends = [index for index, standing in enumerate(standings) if standing.assigned is None]
             if len(ends) > GONE_DRAWN:
                 del standings[: ends[-GONE_DRAWN - 1] + 1]
                 if name in self._high_watermarks:

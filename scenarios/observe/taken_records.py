@@ -47,9 +47,9 @@ class TakenRecords(dict[str, str]):
         self._deleted_up_to: dict[TopicPartition, dict[str, int]] = {}
         """Highest offset of deleted or expired records, by partition and key."""
 
-    def compacted(self, partition: TopicPartition, name: str, place: KeyedPlace) -> None:
+    def compacted(self, partition: TopicPartition, name: str, keyed: KeyedPlace) -> None:
         self.setdefault(name, COMPACTED)
-        self._compacted.setdefault(partition, {})[name] = place
+        self._compacted.setdefault(partition, {})[name] = keyed
 
     def key_deleted(self, partition: TopicPartition, key: str, offset: int) -> None:
         known = self._deleted_up_to.setdefault(partition, {})
@@ -106,30 +106,30 @@ class TakenRecords(dict[str, str]):
             if key is not None and not is_aborted(partition, entry.offset):
                 standing[key] = (standing.get(key, (entry.offset, 0))[0], entry.offset)
 
-        def was_cut(place: KeyedPlace) -> bool:
-            index = bisect_right(offsets, place.offset) - 1
-            return end <= place.offset or (index >= 0 and epochs[index] > place.leader_epoch)
+        def was_cut(keyed: KeyedPlace) -> bool:
+            index = bisect_right(offsets, keyed.offset) - 1
+            return end <= keyed.offset or (index >= 0 and epochs[index] > keyed.leader_epoch)
 
         compacted = self._compacted[partition]
         replaced_up_to = dict(self._deleted_up_to.get(partition, {}))
         lost_tombstones: dict[str, None] = {}
-        for name, place in compacted.items():
-            if place.record is None or not place.record.is_tombstone:
+        for name, keyed in compacted.items():
+            if keyed.record is None or not keyed.record.is_tombstone:
                 continue
-            first, last = standing.get(place.record.key, (place.offset, place.offset))
-            if first < place.offset and last <= place.offset and was_cut(place):
+            first, last = standing.get(keyed.record.key, (keyed.offset, keyed.offset))
+            if first < keyed.offset and last <= keyed.offset and was_cut(keyed):
                 lost_tombstones[name] = None
             else:
-                key = place.record.key
-                replaced_up_to[key] = max(place.offset, replaced_up_to.get(key, -1))
-        for name, place in compacted.items():
-            if self.get(name) != COMPACTED or place.record is None:
+                key = keyed.record.key
+                replaced_up_to[key] = max(keyed.offset, replaced_up_to.get(key, -1))
+        for name, keyed in compacted.items():
+            if self.get(name) != COMPACTED or keyed.record is None:
                 continue
-            if place.record.is_tombstone:
+            if keyed.record.is_tombstone:
                 is_lost = name in lost_tombstones
             else:
-                last = standing.get(place.record.key, (0, -1))[1]
-                is_lost = max(last, replaced_up_to.get(place.record.key, -1)) <= place.offset
+                last = standing.get(keyed.record.key, (0, -1))[1]
+                is_lost = max(last, replaced_up_to.get(keyed.record.key, -1)) <= keyed.offset
             if is_lost:
                 yield name
 
@@ -172,10 +172,10 @@ class TransactionEnds(Listener):
         if undecided is None or event.attempt > 1:
             return
         for record in event.records:
-            place = self._records.place(record)
-            if place >= 0:
-                self._records.unaborted[place] = max(self._records.unaborted[place], 0) + 1
-                undecided.append(place)
+            index = self._records.place(record)
+            if index >= 0:
+                self._records.unaborted[index] = max(self._records.unaborted[index], 0) + 1
+                undecided.append(index)
 
     @on(trace.TransactionBegan)
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
@@ -199,11 +199,11 @@ class TransactionEnds(Listener):
             self._decide(event.producer_id, COMPLETE[event.state])
 
     def _decide(self, producer_id: int, committed: bool) -> None:
-        for place in self._undecided.pop(producer_id, ()):
+        for index in self._undecided.pop(producer_id, ()):
             if committed:
-                self._records.committed[place] = 1
+                self._records.committed[index] = 1
             else:
-                self._records.unaborted[place] -= 1
+                self._records.unaborted[index] -= 1
         self._undecided[producer_id] = []
 
 

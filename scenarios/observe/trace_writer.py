@@ -69,9 +69,9 @@ def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
 
 def _bitmap(bits: Sequence[bool]) -> pa.Buffer:
     packed = bytearray((len(bits) + 7) // 8)
-    for place, bit in enumerate(bits):
+    for index, bit in enumerate(bits):
         if bit:
-            packed[place >> 3] |= 1 << (place & 7)
+            packed[index >> 3] |= 1 << (index & 7)
     return pa.py_buffer(bytes(packed))
 
 

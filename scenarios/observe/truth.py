@@ -84,9 +84,9 @@ class CommittedLog:
 
     def extend(self, log: ReplicaLog, end: int) -> None:
         """Commit the records of `log` up to the offset `end`."""
-        for place in log.places_between(self.end, end):
-            if log.columns.bases[place] >= self.end:
-                self._batches.append(place)
+        for index in log.places_between(self.end, end):
+            if log.columns.bases[index] >= self.end:
+                self._batches.append(index)
         self.end = end
         self.peak = max(self.peak, end)
 
@@ -107,17 +107,17 @@ class CommittedLog:
         """
         columns = self._batches.columns
         matched = self.matched.get(node, 0)
-        for place in places:
-            base = columns.bases[place]
+        for index in places:
+            base = columns.bases[index]
             if base > matched and are_gone(matched, base):
                 matched = base
             if base > matched:
                 break
-            last = base + columns.counts[place]
+            last = base + columns.counts[index]
             if last < matched:
                 continue
             committed = -1 if matched >= self.end else self._batches.place_holding(matched)
-            if committed < 0 or not columns.is_same_append(committed, place):
+            if committed < 0 or not columns.is_same_append(committed, index):
                 break
             matched = last + 1
         self.matched[node] = matched

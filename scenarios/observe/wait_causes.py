@@ -531,9 +531,9 @@ class WriteCauses(ClusterCauses):
                 seen = f"{refused.node} answered {refused.what}"
                 return {"cause": WaitCause.TRANSACTION, "nodes": (refused.node,), "seen": seen}
         count = sum(partition.topic == TRANSACTIONS_TOPIC for partition in self.seen.partitions)
-        place = TopicPartition(TRANSACTIONS_TOPIC, partition_of(name, count)) if count else None
-        led = None if place is None else _at(self.seen.partitions[place].led, at_us)
-        if led is not None and place is not None and (found := self._of_leader(led, at_us)):
+        sender = TopicPartition(TRANSACTIONS_TOPIC, partition_of(name, count)) if count else None
+        led = None if sender is None else _at(self.seen.partitions[sender].led, at_us)
+        if led is not None and sender is not None and (found := self._of_leader(led, at_us)):
             return {"cause": WaitCause.TRANSACTION, "nodes": found.get("nodes", ()), "seen": found["cause"].meaning}
         return {}
 

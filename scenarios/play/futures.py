@@ -213,10 +213,10 @@ class Futures:
         entries = list(tree.get("timeline", ()))
         change(tree)
         made, places = load_possible(tree, "the step", index)
-        kept = [tree["timeline"][place] for place in places]
+        kept = [tree["timeline"][position] for position in places]
         changed = [entry for entry in tree["timeline"] if all(entry is not item for item in kept)]
-        lost = [place for place, entry in enumerate(entries) if any(entry is item for item in changed)]
-        return made, "".join(f", without {_said(before, place)}" for place in lost)
+        lost = [position for position, entry in enumerate(entries) if any(entry is item for item in changed)]
+        return made, "".join(f", without {_said(before, position)}" for position in lost)
 
     def _add(self, parent: int, name: str, at_us: int, scenario: Scenario) -> Future:
         self._check_room(1)
@@ -251,14 +251,14 @@ def load_possible(tree: dict[str, Any], name: str, index: int | None = None) -> 
     places = list(range(len(timeline)))
     while True:
         try:
-            text = dump_tree({**tree, "timeline": [timeline[place] for place in places]})
+            text = dump_tree({**tree, "timeline": [timeline[position] for position in places]})
             return load_text(text, name).scenario, places
         except ScenarioInvalid as invalid:
             paths = [_STEP.match(found.path or "") for found in invalid.diagnostics if found.severity == "error"]
             refused = {places[int(path[1]) - 1] for path in paths if path} if all(paths) else set()
             if not refused or index in refused:
                 raise
-            places = [place for place in places if place not in refused]
+            places = [position for position in places if position not in refused]
 
 
 def _said(scenario: Scenario, index: int, at_us: int | None = None) -> str:

@@ -46,9 +46,9 @@ class Viewers:
             self._news.append({"compared": answer})
 
     def gone(self, numbers: list[int]) -> None:
-        for place, entry in enumerate(self._news):
+        for index, entry in enumerate(self._news):
             if entry is not None and "made" in entry and entry["made"]["future"]["number"] in numbers:
-                self._news[place] = None
+                self._news[index] = None
         self._news.append({"gone": numbers})
 
     def show(self, request: dict[str, Any]) -> dict[str, Any]:

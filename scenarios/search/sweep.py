@@ -193,11 +193,11 @@ def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
     """Return an error whose diagnostics about `settings` refer to the user's option `--vary` instead of `--set`."""
 
     def told(found: Diagnostic) -> Diagnostic:
-        place = found.place
-        flag, _, setting = ("", "", "") if place is None else place.source.name.partition(" ")
-        if place is None or flag != "--set" or setting not in settings:
+        index = found.place
+        flag, _, setting = ("", "", "") if index is None else index.source.name.partition(" ")
+        if index is None or flag != "--set" or setting not in settings:
             return found
-        return replace(found, place=replace(place, source=replace(place.source, name=f"--vary {setting}")))
+        return replace(found, place=replace(index, source=replace(index.source, name=f"--vary {setting}")))
 
     return ScenarioInvalid(invalid.file, [told(found) for found in invalid.diagnostics])
 
@@ -241,11 +241,11 @@ def without_difference(axes: Sequence[Axis], rows: Sequence[Mapping[str, Any]]) 
         For each such path, `any` if nothing differs, `acks` if only the latencies of acknowledgements differ.
     """
     found: dict[str, Literal["any", "acks"]] = {}
-    for place, axis in enumerate(axes):
+    for index, axis in enumerate(axes):
         groups: dict[Settings, list[Mapping[str, Any]]] = {}
         for row in rows:
             settings = tuple(row["settings"])
-            groups.setdefault(settings[:place] + settings[place + 1 :], []).append(row)
+            groups.setdefault(settings[:index] + settings[index + 1 :], []).append(row)
         if len(axis.values) > 1 and all(map(_are_alike, groups.values())):
             acks_too = all(_are_alike(group, with_acks=True) for group in groups.values())
             found[axis.path] = "any" if acks_too else "acks"

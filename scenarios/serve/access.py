@@ -197,7 +197,7 @@ def advertising(
         first = port or ports[name]
         if first + len(brokers) - 1 > PORT_MAX:
             raise AccessRefused(f"--advertise {wish}: {_too_high(range(first, first + len(brokers)))}")
-        addresses[name] = {broker: (to, first + place) for place, broker in enumerate(brokers)}
+        addresses[name] = {broker: (to, first + index) for index, broker in enumerate(brokers)}
     silent = [name for name in ports if name not in addresses]
     if host == EVERYWHERE and silent:
         wanted = " and ".join(f"--advertise {name}=HOST" for name in silent)

@@ -244,7 +244,7 @@ class Server:
 
         options = self._options
         first = options.port
-        ports = {name: first + place if first else 0 for place, name in enumerate(scenario.cluster.brokers)}
+        ports = {name: first + index if first else 0 for index, name in enumerate(scenario.cluster.brokers)}
         doors = ServerDoors(bind_host=options.host, ports=ports, security=options.security)
         if options.in_processes:
             fabric: TcpFabric = processes(scenario, trace_log, log_root, doors, reads_along=options.reads_along)

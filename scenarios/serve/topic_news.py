@@ -126,13 +126,13 @@ class TopicNews(Listener):
 
     def _changed(self, topic: str, found: _Burst) -> None:
         """Add a topic to the first burst of the same change after the topic's latest burst, or else append `found`."""
-        place = self._latest.get(topic, -1) + 1
-        while place < len(self._bursts) and self._bursts[place].change != found.change:
-            place += 1
-        if place == len(self._bursts):
+        index = self._latest.get(topic, -1) + 1
+        while index < len(self._bursts) and self._bursts[index].change != found.change:
+            index += 1
+        if index == len(self._bursts):
             self._bursts.append(found)
-        self._bursts[place].topics[topic] = []
-        self._latest[topic] = place
+        self._bursts[index].topics[topic] = []
+        self._latest[topic] = index
 
 
 def _text(burst: _Burst) -> str:

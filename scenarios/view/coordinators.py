@@ -99,8 +99,8 @@ class CoordinatorChanges(Listener):
         self._producers[event.producer_id] = None
         state = STATES.index(event.state) if event.state in STATES else NOTHING
         name = event.transactional_id
-        place, node = self._names.transactional_ids.place(name), self._nodes.place(event.node)
-        change = ["txn", place, node, state, event.producer_id, event.producer_epoch, int(event.fences)]
+        index, node = self._names.transactional_ids.place(name), self._nodes.place(event.node)
+        change = ["txn", index, node, state, event.producer_id, event.producer_epoch, int(event.fences)]
         self._open.pop(name, None)
         if event.state in _OPEN:
             self._open[name] = change
@@ -108,10 +108,10 @@ class CoordinatorChanges(Listener):
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
-        place = self._partitions.place(f"{event.topic}-{event.partition}")
+        index = self._partitions.place(f"{event.topic}-{event.partition}")
         first = NOTHING if event.first_offset is None else event.first_offset
         committed = int(event.committed)
-        self._found.append(["marker", place, event.leader_epoch, event.offset, committed, first, event.producer_id])
+        self._found.append(["marker", index, event.leader_epoch, event.offset, committed, first, event.producer_id])
 
     @on(trace.LastStableOffsetMoved)
     def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
@@ -137,13 +137,13 @@ class CoordinatorChanges(Listener):
         return ["stable", self._partitions.place(str(partition)), offset]
 
     def _group_changes(self, group: GroupView) -> list[list[Any]]:
-        names, place = self._names, self._names.groups.place(group.name)
+        names, index = self._names, self._names.groups.place(group.name)
         found: list[list[Any]] = []
         phase = REBALANCING if group.is_rebalancing else STABLE if group.members else NO_MEMBERS
         summary = (phase, group.generation, group.coordinator)
         if self._told.get(group.name) != summary:
             self._told[group.name] = summary
-            found.append(["group", place, self._nodes.place(group.coordinator), phase, group.generation])
+            found.append(["group", index, self._nodes.place(group.coordinator), phase, group.generation])
         owners, before = group.owners, self._owners.get(group.name, {})
         for partition in (*owners, *(item for item in before if item not in owners)):
             owner = owners.get(partition)
@@ -154,6 +154,6 @@ class CoordinatorChanges(Listener):
             if owner is not None:
                 names.clients[owner] = group.members[owner].client_id
             # A group without members owns no partitions, so its partitions do not count as unread.
-            found.append(["own", place, names.assigned.place(partition), who, int(partition in owners)])
+            found.append(["own", index, names.assigned.place(partition), who, int(partition in owners)])
         self._owners[group.name] = owners
         return found

@@ -25,21 +25,21 @@ def perfetto(tape: Tape) -> str:
     """
     nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
     events: list[dict[str, Any]] = [_process(_CLUSTER, "cluster")]
-    events += [_process(_of(place), f"{name} ({tape.roles.get(name, 'client')})") for place, name in enumerate(nodes)]
+    events += [_process(_of(index), f"{name} ({tape.roles.get(name, 'client')})") for index, name in enumerate(nodes)]
     receivers = _receivers(tape)
-    for place, at_us in enumerate(tape.at_us):
-        process = _of(tape.node[place])
+    for index, at_us in enumerate(tape.at_us):
+        process = _of(tape.node[index])
         common = {"pid": process, "tid": 1, "ts": at_us}
-        kind, sentence = kinds[tape.kind[place]], texts[tape.text[place]]
+        kind, sentence = kinds[tape.kind[index]], texts[tape.text[index]]
         # A flow must be attached to a slice, so every event is a slice of one microsecond.
         events.append(
-            {**common, "ph": "X", "dur": 1, "name": kind, "cat": tape.key[place] or "event", "args": {"text": sentence}}
+            {**common, "ph": "X", "dur": 1, "name": kind, "cat": tape.key[index] or "event", "args": {"text": sentence}}
         )
-        if tape.sender[place] != NOTHING:
-            events.append({**common, "ph": "f", "bp": "e", "id": place, "name": "message", "cat": "message"})
-        for to in receivers.get(place, ()):
+        if tape.sender[index] != NOTHING:
+            events.append({**common, "ph": "f", "bp": "e", "id": index, "name": "message", "cat": "message"})
+        for to in receivers.get(index, ()):
             events.append({**common, "ph": "s", "id": to, "name": "message", "cat": "message"})
-        for change in tape.changes[place]:
+        for change in tape.changes[index]:
             if change[0] == "replica":
                 values = {"LEO": change[6], "HW": change[7]}
                 events.append(
@@ -68,9 +68,9 @@ def _process(number: int, name: str) -> dict[str, Any]:
 
 def _receivers(tape: Tape) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for place, sender in enumerate(tape.sender):
+    for index, sender in enumerate(tape.sender):
         if sender != NOTHING:
-            found.setdefault(sender, []).append(place)
+            found.setdefault(sender, []).append(index)
     return found
 
 
@@ -90,17 +90,17 @@ def shiviz(tape: Tape) -> str:
     clocks: dict[int, dict[str, int]] = {}
     latest: dict[int, Mapping[str, int]] = {}
     lines = [SHIVIZ_PATTERN, ""]
-    for place, node in enumerate(tape.node):
+    for index, node in enumerate(tape.node):
         if node == NOTHING:
             continue
         host = re.sub(r"\s", "_", nodes[node])
         clock = dict(latest.get(node, {}))
-        for name, count in clocks.get(tape.sender[place], {}).items():
+        for name, count in clocks.get(tape.sender[index], {}).items():
             clock[name] = max(clock.get(name, 0), count)
         clock[host] = clock.get(host, 0) + 1
-        clocks[place] = clock
+        clocks[index] = clock
         latest[node] = clock
-        lines += [f"{tape.at_us[place] / 1e6:.6f} {texts[tape.text[place]]}", f"{host} {json.dumps(clock)}"]
+        lines += [f"{tape.at_us[index] / 1e6:.6f} {texts[tape.text[index]]}", f"{host} {json.dumps(clock)}"]
     return "\n".join([*lines, ""])
 
 
@@ -112,19 +112,19 @@ def mermaid(tape: Tape) -> str:
     """Return a sequence diagram of the messages and key events. The middle of a long run is replaced by a note."""
     nodes, kinds, texts = map(list, (tape.nodes, tape.kinds, tape.texts))
     steps = []
-    for place, at_us in enumerate(tape.at_us):
+    for index, at_us in enumerate(tape.at_us):
         moment = f"{at_us / 1e6:.3f}"
-        sender, node = tape.sender[place], tape.node[place]
-        if tape.key[place] and node != NOTHING:
-            steps.append(f"    Note over {_alias(node)}: {moment} {_plain(texts[tape.text[place]])}")
-        elif sender != NOTHING and kinds[tape.kind[place]] not in ("follower_fetched", "record_read"):
-            said = f"{moment} {_plain(texts[tape.text[place]])}"
+        sender, node = tape.sender[index], tape.node[index]
+        if tape.key[index] and node != NOTHING:
+            steps.append(f"    Note over {_alias(node)}: {moment} {_plain(texts[tape.text[index]])}")
+        elif sender != NOTHING and kinds[tape.kind[index]] not in ("follower_fetched", "record_read"):
+            said = f"{moment} {_plain(texts[tape.text[index]])}"
             steps.append(f"    {_alias(tape.node[sender])}->>{_alias(node)}: {said}")
     if len(steps) > MERMAID_LINES_MAX:
         half, over = MERMAID_LINES_MAX // 2, len(steps) - MERMAID_LINES_MAX
         note = f"    Note over {_alias(0)}: {over:,} steps omitted here"
         steps = [*steps[:half], note, *steps[-half:]]
-    shown = [f"    participant {_alias(place)} as {_plain(name)}" for place, name in enumerate(nodes)]
+    shown = [f"    participant {_alias(index)} as {_plain(name)}" for index, name in enumerate(nodes)]
     return "\n".join(["sequenceDiagram", *shown, *steps, ""])
 
 
@@ -143,10 +143,10 @@ def table(tape: Tape) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(["seconds", "node", "event", "partition", "key_moment", "sentence"])
-    for place, at_us in enumerate(tape.at_us):
-        node, partition = tape.node[place], tape.partition[place]
-        row = [f"{at_us / 1e6:.6f}", nodes[node] if node != NOTHING else "", kinds[tape.kind[place]]]
-        row += [partitions[partition] if partition != NOTHING else "", tape.key[place], texts[tape.text[place]]]
+    for index, at_us in enumerate(tape.at_us):
+        node, partition = tape.node[index], tape.partition[index]
+        row = [f"{at_us / 1e6:.6f}", nodes[node] if node != NOTHING else "", kinds[tape.kind[index]]]
+        row += [partitions[partition] if partition != NOTHING else "", tape.key[index], texts[tape.text[index]]]
         writer.writerow(map(_harmless, row))
     return out.getvalue()
 

@@ -69,7 +69,7 @@ def labels_of(runs: Sequence[NamedRun]) -> list[str]:
         for run, found in zip(runs, differences, strict=True)
     ]
     variants, numbers = [run.variant for run in runs], [f"run {run.number}" if run.number else "" for run in runs]
-    for more in (variants, numbers, [f"#{place}" for place in range(1, len(runs) + 1)]):
+    for more in (variants, numbers, [f"#{index}" for index in range(1, len(runs) + 1)]):
         labels = [
             label if labels.count(label) == 1 or item in ("", label) else f"{label}, {item}"
             for label, item in zip(labels, more, strict=True)

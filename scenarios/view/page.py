@@ -208,20 +208,20 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
     partitions = tape.partitions_with_records()
     wanted = [*((sign, begun) for sign in _TELLING_SIGNS), *((sign, 0) for sign in _OF_STEPS)]
     for sign, since in wanted:
-        for place in range(since, len(tape)):
-            if tape.key[place] == sign and tape.at_us[place] > 0 and tape.partition[place] in partitions:
-                return place
+        for index in range(since, len(tape)):
+            if tape.key[index] == sign and tape.at_us[index] > 0 and tape.partition[index] in partitions:
+                return index
     for story in stories:
         places = [tape.places[moment.seq] for moment in story.moments if moment.seq in tape.places]
         if places:
             return places[-1]
     acked = _first(tape, RecordAcked)
-    return next((place for place, changes in enumerate(tape.changes) if changes), 0) if acked is None else acked
+    return next((index for index, changes in enumerate(tape.changes) if changes), 0) if acked is None else acked
 
 
 def _first(tape: Tape, kind: type[TraceEvent]) -> int | None:
     wanted = tape.kinds.known(EVENT_NAMES[kind])
-    return next((place for place, found in enumerate(tape.kind) if found == wanted), None)
+    return next((index for index, found in enumerate(tape.kind) if found == wanted), None)
 
 
 def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:

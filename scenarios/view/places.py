@@ -31,5 +31,5 @@ class PlacesOfNames:
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
-    def name(self, place: int) -> str:
-        return next(islice(self._places, place, None))
+    def name(self, index: int) -> str:
+        return next(islice(self._places, index, None))

@@ -74,9 +74,9 @@ def questions_of(
     """Return at most QUESTIONS_MAX questions for a run, in order of time. The scenario's own questions come first."""
     asker = _Asker(tape, tuple(summary["records"]["lost"]), _Plan(rows, tape, scenario))
     for question in scenario.questions if scenario else ():
-        place, found = place_of(question, tape), answered(question, rows, summary)
-        if place is not None and found is not None:
-            asker.ask_of_scenario(place, question, found, rows)
+        index, found = place_of(question, tape), answered(question, rows, summary)
+        if index is not None and found is not None:
+            asker.ask_of_scenario(index, question, found, rows)
     room = QUESTIONS_MAX - len(asker.found)
     asker.found, chosen = [], asker.found
     for row in rows:
@@ -101,20 +101,20 @@ class _Plan:
         ]
         self._steps = {step.name: step for step in (scenario.timeline if scenario else ())}
 
-    def still_to_come(self, place: int, after_us: int, until_us: int) -> list[str] | None:
+    def still_to_come(self, index: int, after_us: int, until_us: int) -> list[str] | None:
         """Return sentences about the future steps between two times, without the nodes that a selector will match.
 
         Args:
-            place: index on the tape of the event before which a question is asked.
+            index: index on the tape of the event before which a question is asked.
 
         Returns:
             The sentences, or None if a future step is not in the scenario.
         """
         found: list[str] = []
-        targets = {event.fault: ", ".join(event.targets) for _, at, event in self._began if at < place}
+        targets = {event.fault: ", ".join(event.targets) for _, at, event in self._began if at < index}
         timeline = list(self._steps.values())
         for at_us, at, event in self._began:
-            if after_us <= at_us <= until_us and at >= place:
+            if after_us <= at_us <= until_us and at >= index:
                 if event.fault not in self._steps:
                     return None
                 sentence = unlabelled_sentence(self._steps[event.fault], timeline, targets)
@@ -141,25 +141,25 @@ class _Questions(Listener):
 
     def _ask(self, row: TraceRow, ask: str, options: Sequence[str], answer: str, because: str) -> None:
         """Add a question that the event of this row answers."""
-        place = self.tape.places.get(row.seq)
-        if place is not None:
-            self._put(self._before(place), ask, (options, answer, because), place, self._place_of(row))
+        index = self.tape.places.get(row.seq)
+        if index is not None:
+            self._put(self._before(index), ask, (options, answer, because), index, self._place_of(row))
 
-    def _put(self, place: int, ask: str, found: Answered, known: int, partition: int = NOTHING) -> None:
+    def _put(self, index: int, ask: str, found: Answered, known: int, partition: int = NOTHING) -> None:
         options, answer, because = found
         distinct = tuple(dict.fromkeys(options))
         if len(distinct) > 1:
-            self.found.append(Question(place, ask, distinct, distinct.index(answer), because, known, partition))
+            self.found.append(Question(index, ask, distinct, distinct.index(answer), because, known, partition))
 
-    def _before(self, place: int) -> int:
-        """Return the index on the tape before which to ask about the event at `place`.
+    def _before(self, index: int) -> int:
+        """Return the index on the tape before which to ask about the event at `index`.
 
         Earlier events with the same time come after the question, since they may reveal the answer. Steps do not.
         """
         tape = self.tape
-        while place > 0 and tape.at_us[place - 1] == tape.at_us[place] and tape.kind[place - 1] not in self._of_steps:
-            place -= 1
-        return place
+        while index > 0 and tape.at_us[index - 1] == tape.at_us[index] and tape.kind[index - 1] not in self._of_steps:
+            index -= 1
+        return index
 
 
 class _Asker(_Questions):
@@ -192,18 +192,18 @@ class _Asker(_Questions):
         self._acked.setdefault(TopicPartition(event.topic, event.partition), {})[event.record] = event.offset
 
     def ask_of_scenario(
-        self, place: int, question: ScenarioQuestion, found: Answered, rows: Sequence[TraceRow]
+        self, index: int, question: ScenarioQuestion, found: Answered, rows: Sequence[TraceRow]
     ) -> None:
         """Add a question of the scenario file.
 
         Args:
-            place: index on the tape of the event before which the question is asked.
+            index: index on the tape of the event before which the question is asked.
             found: the options and the answer.
         """
         options, answer, because = found
-        asked, before = question.answer_from, self._before(place)
+        asked, before = question.answer_from, self._before(index)
         until_us = self.tape.end_us if asked is None or asked.by_us is None else asked.by_us
-        to_come = self.plan.still_to_come(before, self.tape.at_us[place], until_us)
+        to_come = self.plan.still_to_come(before, self.tape.at_us[index], until_us)
         if to_come is None:
             return
         if asked is not None:
@@ -223,9 +223,9 @@ class _Asker(_Questions):
             if partition.leader != event.node or replica is None or not acked or self._has_asked_of_survival:
                 continue
             self._has_asked_of_survival = True
-            place = self.tape.places.get(row.seq)
+            index = self.tape.places.get(row.seq)
             to_come = self.plan.still_to_come(0, row.at_us + 1, self.tape.end_us)
-            if place is None or to_come is None or len(to_come) > STEPS_TOLD_MAX:
+            if index is None or to_come is None or len(to_come) > STEPS_TOLD_MAX:
                 continue
             at_risk = [record for record, offset in acked.items() if offset >= replica.high_watermark]
             gone = [record for record in acked if record in self.lost]
@@ -242,7 +242,7 @@ class _Asker(_Questions):
             lasting = f"Lost at the end: {format_record_names(gone)}" if gone else "Every acked record is in the log"
             asked, end = _with_steps(ask, to_come), len(self.tape) - 1
             found = options, _all_but(gone, len(acked)), lasting
-            self._put(self._before(place), asked, found, end, self.tape.partitions.known(str(name)))
+            self._put(self._before(index), asked, found, end, self.tape.partitions.known(str(name)))
 
     def _ends_of_followers(self, name: TopicPartition, leader: str) -> list[int]:
         partition = self.seen.partitions.get(name)
@@ -340,15 +340,15 @@ class _Everyday(_Questions):
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         """Ask about the fate of the first record that is lost, missing or failed."""
-        place = self.tape.places.get(row.seq)
-        if event.record != self._wanted or place is None or not self._is_first("fate"):
+        index = self.tape.places.get(row.seq)
+        if event.record != self._wanted or index is None or not self._is_first("fate"):
             return
-        to_come = self.plan.still_to_come(place, row.at_us, self.tape.end_us)
+        to_come = self.plan.still_to_come(index, row.at_us, self.tape.end_us)
         if to_come is not None and len(to_come) <= STEPS_TOLD_MAX:
             found = _fate(AnswerFromTrace("fate", event.record), (), self._summary)
             about = f"{event.client} is about to send {event.record} with acks={_acks(event.acks)}."
             ask = f"{about} What happens to {event.record}?"
-            self._put(place, _with_steps(ask, to_come), found, len(self.tape) - 1, self._place_of(row))
+            self._put(index, _with_steps(ask, to_come), found, len(self.tape) - 1, self._place_of(row))
 
     @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
@@ -379,8 +379,8 @@ class _Everyday(_Questions):
         assert isinstance(leads, trace.HighWatermarkAdvanced)
         if event.high_watermark < leads.high_watermark or not self._is_first("hw"):
             return
-        place, lag_us = bisect_right(self.tape.at_us, began.at_us), row.at_us - began.at_us
-        to_come = self.plan.still_to_come(place, began.at_us + 1, row.at_us)
+        index, lag_us = bisect_right(self.tape.at_us, began.at_us), row.at_us - began.at_us
+        to_come = self.plan.still_to_come(index, began.at_us + 1, row.at_us)
         if to_come is None or len(to_come) > STEPS_TOLD_MAX:
             return
         ask = (
@@ -390,7 +390,7 @@ class _Everyday(_Questions):
         answer = next((words for limit_us, words in LAGS if lag_us <= limit_us), LATER)
         because = f"{event.sentence()}, {duration(lag_us)} later"
         found = [*(words for _, words in LAGS), LATER], answer, because
-        self._put(place, _with_steps(ask, to_come), found, known, self._place_of(row))
+        self._put(index, _with_steps(ask, to_come), found, known, self._place_of(row))
 
 
 def _acks(acks: int) -> str:
@@ -429,11 +429,11 @@ _FATES = {
 def place_of(question: ScenarioQuestion, tape: Tape) -> int | None:
     """Return the index on the tape of the event before which a question is asked, None if the run has no such event."""
     kind = tape.kinds.known(question.before)
-    for place, at_us in enumerate(tape.at_us):
+    for index, at_us in enumerate(tape.at_us):
         if question.at_us is not None and at_us >= question.at_us:
-            return place
-        if kind != NOTHING and tape.kind[place] == kind:
-            return place
+            return index
+        if kind != NOTHING and tape.kind[index] == kind:
+            return index
     return None
 
 

@@ -252,10 +252,10 @@ class TapeRecorder(Listener):
 
         The event then gets no item of its own, and its changes are added to the last item.
         """
-        place = self._told_at(row, event)
-        if place == NOTHING:
+        index = self._told_at(row, event)
+        if index == NOTHING:
             return False
-        self.tape.places[row.seq] = place
+        self.tape.places[row.seq] = index
         self.tape.changes[-1] += self._waiting
         self._waiting = []
         return True
@@ -266,11 +266,11 @@ class TapeRecorder(Listener):
             return max((tape.places.get(cause, NOTHING) for cause in row.causes), default=NOTHING)
         of_nodes = [tape.kinds.known(EVENT_NAMES[kind]) for kind in (trace.NodeStopped, trace.NodeStarted)]
         targets = [tape.nodes.known(name) for name in event.targets]
-        place = len(tape) - 1 if event.verb in TOLD_BY_THEIR_NODE else NOTHING
-        while place >= 0 and tape.at_us[place] == row.at_us:
-            if tape.kind[place] in of_nodes and tape.node[place] in targets:
-                return place
-            place -= 1
+        index = len(tape) - 1 if event.verb in TOLD_BY_THEIR_NODE else NOTHING
+        while index >= 0 and tape.at_us[index] == row.at_us:
+            if tape.kind[index] in of_nodes and tape.node[index] in targets:
+                return index
+            index -= 1
         return NOTHING
 
     def take_over(self, before: TapeRecorder) -> None:
@@ -316,14 +316,14 @@ class TapeRecorder(Listener):
         if not isinstance(row.event, _MESSAGE_ARRIVES):
             return NOTHING
         for cause in (self._held.get(cause, cause) for cause in reversed(row.causes)):
-            place = self.tape.places.get(cause, NOTHING)
+            index = self.tape.places.get(cause, NOTHING)
             sender = self._actors.get(cause)
-            if place < 0 or sender is None or sender == actor:
+            if index < 0 or sender is None or sender == actor:
                 continue
-            flight_us = row.at_us - self.tape.at_us[place]
+            flight_us = row.at_us - self.tape.at_us[index]
             if isinstance(row.event, trace.FollowerFetched) and flight_us > FETCH_FLIGHT_MAX_US:
                 continue
-            return place if flight_us > 0 else NOTHING
+            return index if flight_us > 0 else NOTHING
         return NOTHING
 
     # ----------------------------------------------------- state for the sentences: batch names, roles, faults in force
@@ -393,13 +393,13 @@ class TapeRecorder(Listener):
         if name.topic in INTERNAL_TOPICS:
             return
         nodes = self.tape.nodes
-        place = self.tape.partitions.place(str(name))
+        index = self.tape.partitions.place(str(name))
         isr = [nodes.place(node) for node in partition.isr]
         elr = [nodes.place(node) for node in partition.elr]
         assigned = [nodes.place(node) for node in partition.assigned]
         self.tape.brokers.update(dict.fromkeys(partition.assigned))
         leader = nodes.place(partition.leader)
-        standing = ["part", place, leader, partition.leader_epoch, isr, elr, partition.min_isr, assigned]
+        standing = ["part", index, leader, partition.leader_epoch, isr, elr, partition.min_isr, assigned]
         if self._standings.get(name) != standing:
             self._standings[name] = standing
             found.append(standing)
@@ -407,7 +407,7 @@ class TapeRecorder(Listener):
             role = {"leader": 2, "follower": 1}.get(replica.role or "", 0)
             state = [
                 "replica",
-                place,
+                index,
                 nodes.place(node),
                 role,
                 replica.leader_epoch,
@@ -428,11 +428,11 @@ class TapeRecorder(Listener):
 
     @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        place = self.tape.partitions.place(partition_name(event))
+        index = self.tape.partitions.place(partition_name(event))
         count = event.last_offset - event.base_offset + 1
         names = self._records(event)
         records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
-        change = ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
+        change = ["append", index, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
         # All batches of a transactional producer are in transactions, whose ends the page shows.
         if self._coordinators.is_transactional(event.producer_id):
             change.append(event.producer_id)
@@ -448,19 +448,19 @@ class TapeRecorder(Listener):
             self._record_stands(event, name, RETRIED)
 
     def _record_stands(self, event: Any, name: str, known: int) -> None:
-        place = self.tape.partitions.place(partition_name(event))
+        index = self.tape.partitions.place(partition_name(event))
         record, client = self.tape.records.place(name), self.tape.nodes.place(event.client)
-        self._waiting.append(["record", record, known, client, place])
+        self._waiting.append(["record", record, known, client, index])
 
     @on(trace.RecordRead)
     def _record_read(self, row: TraceRow, event: trace.RecordRead) -> None:
-        place, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
-        self._waiting.append(["read", client, place, event.offset + 1, self.tape.records.place(event.record)])
+        index, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
+        self._waiting.append(["read", client, index, event.offset + 1, self.tape.records.place(event.record)])
 
     @on(trace.PositionReset)
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
-        place, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
-        self._waiting.append(["read", client, place, event.offset, NOTHING])
+        index, client = self.tape.partitions.place(partition_name(event)), self.tape.nodes.place(event.client)
+        self._waiting.append(["read", client, index, event.offset, NOTHING])
 
 
 _FEW_WORDS: dict[type[trace.TraceEvent], str] = {

@@ -16,12 +16,12 @@ UNKNOWN_PRODUCER = -1
 
 def began(known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica) -> TraceEvent:
     """Return the event that a replica has become leader or follower in the current leader epoch."""
-    place, leader = _place(known, broker_id), known.answer.leader
+    index, leader = _place(known, broker_id), known.answer.leader
     state = {**_ends(replica), "leader_epoch": known.leader_epoch, "partition_epoch": known.partition_epoch}
     if broker_id == leader:
-        return trace.LeadershipBegan(*place, isr=names_of(known.answer.isr), **state)
+        return trace.LeadershipBegan(*index, isr=names_of(known.answer.isr), **state)
     followed = broker_name(leader) if leader >= 0 else None
-    return trace.FollowingBegan(*place, broker=followed, **state)
+    return trace.FollowingBegan(*index, broker=followed, **state)
 
 
 def truncated(

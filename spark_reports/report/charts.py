@@ -216,7 +216,7 @@ class _PartitionChart:
         last, first = _WIDTHS_PX
         if len(nodes) < 2:
             return alt.StrokeWidthValue(last)
-        widths = [first + (last - first) * place / (len(nodes) - 1) for place in range(len(nodes))]
+        widths = [first + (last - first) * index / (len(nodes) - 1) for index in range(len(nodes))]
         return alt.StrokeWidth("node:O", scale=alt.Scale(domain=nodes, range=widths), legend=None)
 
     def _span(self) -> Layer:

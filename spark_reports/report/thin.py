@@ -87,6 +87,6 @@ class _Points:
         """Yield batches of the needed columns, and each row's index in the table as `place`."""
         begin = 0
         for batch in self._table.coded_batches([*self._columns, self._peak]):
-            place = pa.array(np.arange(begin, begin + len(batch)))
+            index = pa.array(np.arange(begin, begin + len(batch)))
             begin += len(batch)
-            yield pa.RecordBatch.from_arrays([*batch.columns, place], [*self._columns, "peak", "place"])
+            yield pa.RecordBatch.from_arrays([*batch.columns, index], [*self._columns, "peak", "place"])

@@ -91,8 +91,8 @@ def ack_latency(produce: DataFrame) -> DataFrame:
     an external client has no such time and no row.
     """
     answered = produce.filter(F.col("event").isin(names.RECORD_ACKED, names.RECORD_HANDED_OVER))
-    place = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
-    return answered.groupBy(RUN, "topic", "acks", place.alias("measured_at")).agg(
+    index = F.when(F.col("client").startswith(OUTSIDE), F.lit(AT_BROKER)).otherwise(F.lit(AT_PRODUCER))
+    return answered.groupBy(RUN, "topic", "acks", index.alias("measured_at")).agg(
         F.count("*").alias("records"),
         *[F.expr(_NEAREST_RANK.format(share)).cast("long").alias(name) for name, share in _PERCENTILES.items()],
         F.max("latency_us").alias("max_us"),

@@ -301,8 +301,8 @@ _NAMES = ("client", "peer", "error")
 
 _DEFINITE_FAILURE = "failed for good"
 _KINDS = {
-    event: 1 << place
-    for place, event in enumerate(
+    event: 1 << index
+    for index, event in enumerate(
         (
             names.RECORD_SENT, names.RECORD_ACKED, names.RECORD_HANDED_OVER, names.RECORD_FAILED, _DEFINITE_FAILURE,
             names.LOG_ENTRIES_FOUND, names.RECORD_READ, names.OUTPUT_PROMISED, DELETED, EXPIRED, COMPACTED, ABORTED,

@@ -94,7 +94,7 @@ def diverged(final_log: DataFrame) -> DataFrame:
         .join(F.broadcast(running), [*PARTITION_KEY, "node"])
         .filter(F.col("offset") < F.col("end"))
     )
-    place, held = [*PARTITION_KEY, "offset"], F.xxhash64("crc", "record")
+    index, held = [*PARTITION_KEY, "offset"], F.xxhash64("crc", "record")
     # Only numbers are grouped in a hash table.
     numbered = committed.select(F.xxhash64(*PARTITION_KEY).alias("number"), "offset", held.alias("held"))
     differing = numbered.groupBy("number", "offset").agg(F.min("held").alias("least"), F.max("held").alias("most"))
@@ -105,7 +105,7 @@ def diverged(final_log: DataFrame) -> DataFrame:
     return (
         committed.withColumn("number", F.xxhash64(*PARTITION_KEY))
         .join(F.broadcast(differing), ["number", "offset"])
-        .groupBy(*place)
+        .groupBy(*index)
         .agg(witness.alias("witness"))
         .select(
             RUN, F.lit("diverged").alias("anomaly"), "topic", "partition", "witness", "offset",

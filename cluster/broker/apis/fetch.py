@@ -223,8 +223,8 @@ class FetchHandler:
                 if not counts:
                     self._handler_time.found(result.slice)
                 fetch_offset = wanted[name].entry.fetch_offset
-                place = (self._identity.name, *name)
-                sent.append(RecordsSent(*place, peer=peer, fetch_offset=fetch_offset, size_bytes=found))
+                identity = (self._identity.name, *name)
+                sent.append(RecordsSent(*identity, peer=peer, fetch_offset=fetch_offset, size_bytes=found))
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)

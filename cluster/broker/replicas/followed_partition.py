@@ -217,9 +217,9 @@ class FollowedPartition:
             return  # The disk has failed; its partitions are about to be removed from this fetcher.
         end = log.log_end_offset
         if end != previous_end:
-            place = self.partition.place
+            identity = self.partition.place
             leader = self._all.base.names(self._source)
-            self._all.base.recorder.emit(log_truncated(place, leader, self.state, action, end))
+            self._all.base.recorder.emit(log_truncated(identity, leader, self.state, action, end))
         truncated = Truncated(now_us=now_us, log_end_offset=end, latest_epoch=log.latest_epoch)
         for consequence in self.state.step(truncated):
             assert isinstance(consequence, SetHighWatermark), "a truncation may only change the high watermark"
@@ -268,7 +268,7 @@ class FollowedPartition:
 
 
 def log_truncated(
-    place: tuple[str, str, int],
+    identity: tuple[str, str, int],
     leader: str,
     state: FollowerState,
     action: TruncateTo | TruncateFullyAndStartAt,
@@ -277,12 +277,12 @@ def log_truncated(
     """Return the trace event of a truncation that was performed.
 
     Args:
-        place: (broker, topic, partition).
+        identity: (broker, topic, partition).
         state: follower state before the truncation.
     """
     event = partial(
         LogTruncated,
-        *place,
+        *identity,
         leader_epoch=state.leader_epoch,
         log_end_offset=log_end_offset,
         previous_log_end_offset=state.log_end_offset,

@@ -748,10 +748,10 @@ class Partition:
 KEY_CHARACTERS_MAX = 40
 
 
-def keys_appended(place: tuple[str, str, int], header: BatchHeader, records: Sequence[Record]) -> KeysAppended:
-    """Return the event with the keys of a batch; `place` is (broker, topic, partition)."""
+def keys_appended(identity: tuple[str, str, int], header: BatchHeader, records: Sequence[Record]) -> KeysAppended:
+    """Return the event with the keys of a batch; `identity` is (broker, topic, partition)."""
     return KeysAppended(
-        *place,
+        *identity,
         leader_epoch=header.leader_epoch,
         base_offset=header.base_offset,
         crc=header.crc,

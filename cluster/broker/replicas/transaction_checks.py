@@ -242,9 +242,9 @@ class TransactionsInSight:
 
     __slots__ = ("_log", "_place", "_recorder", "_stands_at")
 
-    def __init__(self, log: Log, place: tuple[str, str, int], recorder: Recorder) -> None:
+    def __init__(self, log: Log, identity: tuple[str, str, int], recorder: Recorder) -> None:
         self._log = log
-        self._place = place
+        self._place = identity
         self._recorder = recorder
         self._stands_at: Offset | None = None
         """The last stable offset last reported, None if it equalled the high watermark."""

@@ -431,4 +431,4 @@ def read_epochs(data: bytes, partitions: int) -> list[int]:
     count, position = read_count(data, 0, True, 4, nullable=True)
     if count != partitions:
         raise PeerViolation(f"a group record has {count} assignment epochs for {partitions} partitions")
-    return [INT32.unpack_from(data, position + 4 * place)[0] for place in range(count)]
+    return [INT32.unpack_from(data, position + 4 * index)[0] for index in range(count)]

@@ -369,7 +369,7 @@ def _read_tasks(value: bytes, position: int, since: dict[StreamsTask, int]) -> t
             name, position = read_text(value, position, True)
             numbers, position = read_count(value, position, True, 4)
             tasks = [
-                StreamsTask(kind, name, INT32.unpack_from(value, position + 4 * place)[0]) for place in range(numbers)
+                StreamsTask(kind, name, INT32.unpack_from(value, position + 4 * index)[0]) for index in range(numbers)
             ]
             found += tasks
             tags, position = read_tagged(value, position + 4 * numbers)

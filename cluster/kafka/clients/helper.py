@@ -119,9 +119,9 @@ def compiled(compiler: Path, classpath: str, folder: Path) -> Path:
         NotCompiled: if the compiler fails.
         OSError: if a file cannot be written.
     """
-    place = classes_place(folder)
-    if place.is_dir():
-        return place
+    path = classes_place(folder)
+    if path.is_dir():
+        return path
     folder.mkdir(parents=True, exist_ok=True)
     classes = Path(tempfile.mkdtemp(prefix=".clients-", dir=folder))
     try:
@@ -130,13 +130,13 @@ def compiled(compiler: Path, classpath: str, folder: Path) -> Path:
         if done.returncode:
             raise NotCompiled(f"{compiler} could not compile {SOURCE.name}: {done.stderr.strip()[-2000:]}")
         try:
-            classes.rename(place)
+            classes.rename(path)
         except OSError:
-            if not place.is_dir():
+            if not path.is_dir():
                 raise
             # Another process was faster.
     except subprocess.TimeoutExpired as error:
         raise NotCompiled(f"{compiler} did not compile {SOURCE.name} within {COMPILE_S} s") from error
     finally:
         shutil.rmtree(classes, ignore_errors=True)
-    return place
+    return path

@@ -312,10 +312,10 @@ class EpochsMatch(Invariant):
         for node, log in logs.items():
             if node == event.node or log.end <= base:
                 continue
-            place = log.place_holding(base)
-            if place in (own, -1):  # It is the very same batch, or there is none.
+            index = log.place_holding(base)
+            if index in (own, -1):  # It is the very same batch, or there is none.
                 continue
-            if columns.leader_epoch(place) == event.leader_epoch and columns.crc(place) != crc:
+            if columns.leader_epoch(index) == event.leader_epoch and columns.crc(index) != crc:
                 sentence = (
                     f"{event.node} and {node} hold different batches of epoch {event.leader_epoch} at offset {base} of "
                     f"{event.topic}-{event.partition}"

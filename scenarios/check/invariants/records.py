@@ -94,8 +94,8 @@ class AckedIsCommitted(Invariant):
         found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
             found = self.found[TopicPartition(*partition)] = PlaceRuns()
-        for place, count in self.names.runs_of(event.records):
-            found.append(place, count)
+        for index, count in self.names.runs_of(event.records):
+            found.append(index, count)
 
     @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
@@ -108,9 +108,9 @@ class AckedIsCommitted(Invariant):
             if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
                 continue
             found = bytearray(len(self.names))
-            for place, count in self.found[partition].stretches() if partition in self.found else ():
-                found[place : place + count] = b"\1" * count
-            absent = [self.names.name(place) for place in promised if not found[place]]
+            for index, count in self.found[partition].stretches() if partition in self.found else ():
+                found[index : index + count] = b"\1" * count
+            absent = [self.names.name(index) for index in promised if not found[index]]
             first_of = {
                 "S10 refused-append" if name in self.not_appended else self.NAME: name
                 for name in reversed(absent)
@@ -210,8 +210,8 @@ class SequencesAreContiguous(Invariant):
 
     @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        place = event.topic, event.partition
-        self.starts[place] = max(event.log_start_offset, self.starts.get(place, 0))
+        where = event.topic, event.partition
+        self.starts[where] = max(event.log_start_offset, self.starts.get(where, 0))
 
     @on(trace.TransactionBegan)
     def _named(self, row: TraceRow, event: trace.TransactionBegan) -> None:
@@ -257,12 +257,12 @@ class SequencesAreContiguous(Invariant):
         Args:
             offset: offset of the producer's latest record in the log, -1 if there is none.
         """
-        partition, place = (event.topic, event.partition), (event.base_offset, event.leader_epoch)
+        partition, index = (event.topic, event.partition), (event.base_offset, event.leader_epoch)
         if event.role != "leader":
-            return place in self.beginnings.get(partition, ())
+            return index in self.beginnings.get(partition, ())
         if offset >= 0 and not self.deleted.includes(event, offset):
             return False
-        self.beginnings.setdefault(partition, {})[place] = None
+        self.beginnings.setdefault(partition, {})[index] = None
         return True
 
     @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
@@ -306,12 +306,12 @@ class DisksHoldWhatWasAppended(Invariant):
     @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        place, columns = log.place_holding(event.offset), log.columns
+        index, columns = log.place_holding(event.offset), log.columns
         offsets = range(event.offset, event.offset + len(event.records))
-        if place < 0 or columns.crc(place) != event.crc or columns.leader_epoch(place) != event.leader_epoch:
+        if index < 0 or columns.crc(index) != event.crc or columns.leader_epoch(index) != event.leader_epoch:
             wrong = event.offset
-        elif columns.last_offset(place) < offsets[-1]:
-            wrong = columns.last_offset(place) + 1
+        elif columns.last_offset(index) < offsets[-1]:
+            wrong = columns.last_offset(index) + 1
         else:
             wrong = next(filter(log.compacted.__contains__, offsets), -1) if log.compacted else -1
         if wrong >= 0:
@@ -440,9 +440,9 @@ class _Route:
         for reading in self._readings:
             for connection, waiting in self._waiting.items():
                 passed = reading.get(connection, 0)
-                place = next((place for place, sent in waiting.items() if sent == crc and place >= passed), None)
-                if place is not None:
-                    readings.append({**reading, connection: place + 1})
+                index = next((index for index, sent in waiting.items() if sent == crc and index >= passed), None)
+                if index is not None:
+                    readings.append({**reading, connection: index + 1})
         if not readings:
             return False
         self._readings = readings if len(readings) == 1 else _shortest(readings)
@@ -455,10 +455,10 @@ class _Route:
         """Drop the batches that can no longer be appended in any reading."""
         for connection, waiting in list(self._waiting.items()):
             passed = min(reading.get(connection, 0) for reading in self._readings)
-            for place in list(waiting):
-                if place >= passed:
+            for index in list(waiting):
+                if index >= passed:
                     break
-                del waiting[place]
+                del waiting[index]
             if not waiting:
                 del self._waiting[connection]
                 for reading in self._readings:
@@ -480,7 +480,7 @@ def _shortest(readings: list[_Reading]) -> list[_Reading]:
     return [
         item
         for number, item in enumerate(readings)
-        if not any(_explains(other, item) and (other != item or place < number) for place, other in enumerate(readings))
+        if not any(_explains(other, item) and (other != item or index < number) for index, other in enumerate(readings))
     ]
 
 

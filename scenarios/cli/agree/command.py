@@ -302,12 +302,12 @@ def _rows(
 
     if processes == 1:
         for number, job in enumerate(jobs):
-            place = f"{number + 1} of {len(jobs)}, {job.name}"
-            yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
+            where = f"{number + 1} of {len(jobs)}, {job.name}"
+            yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), where))
         return
 
-    def row_at(place: int) -> SheetRow:
-        return _row(jobs[place], world, folder, sheet, lambda moment: None)
+    def row_at(index: int) -> SheetRow:
+        return _row(jobs[index], world, folder, sheet, lambda moment: None)
 
     with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
         for number, row in enumerate(rows, start=1):
@@ -315,8 +315,8 @@ def _rows(
             yield row
 
 
-def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
-    line.show(done, f"{place}, {moment}")
+def _show(line: ProgressLine, done: float, where: str, moment: str) -> None:
+    line.show(done, f"{where}, {moment}")
 
 
 def _row(job: Job, world: OtherWorld, folder: Path, sheet: Sheet, show: Callable[[str], None]) -> SheetRow:

@@ -148,11 +148,11 @@ def _progress(
     )
     done = 0
 
-    def on_batch(place: ReplicaPlace, batch: StoredBatch) -> None:
+    def on_batch(replica_place: ReplicaPlace, batch: StoredBatch) -> None:
         nonlocal done
         done += batch.header.size_bytes
-        line.show(min(1.0, done / max(total, 1)), f"broker {place.node} {place.topic_partition}")
+        line.show(min(1.0, done / max(total, 1)), f"broker {replica_place.node} {replica_place.topic_partition}")
         if then is not None:
-            then(place, batch)
+            then(replica_place, batch)
 
     return on_batch

@@ -103,10 +103,10 @@ def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
         _UNREADABLE: any(row["unseen_records"] for row in rows),
         _UNFINISHED: any(row["runs"] > row["finished"] for row in rows),
     }
-    shown = [place for place in range(len(_HEAD)) if rare.get(place, True)]
-    heads = [*map(_two_lines, axes), *(_HEAD[place] for place in shown)]
+    shown = [index for index in range(len(_HEAD)) if rare.get(index, True)]
+    heads = [*map(_two_lines, axes), *(_HEAD[index] for index in shown)]
     values = [[setting.partition("=")[2] for setting in row["settings"]] for row in rows]
-    body = [[*own, *(cells[place] for place in shown)] for own, cells in zip(values, figures, strict=True)]
+    body = [[*own, *(cells[index] for index in shown)] for own, cells in zip(values, figures, strict=True)]
     grid = [[upper for upper, _ in heads], [lower for _, lower in heads], *body]
     lines = table_lines(grid, right=range(len(axes), len(heads)))
     rule = "  " + style.sign("rule") * (max(map(len, lines)) - 2)
@@ -118,10 +118,10 @@ def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
 
 def _two_lines(label: str) -> tuple[str, str]:
     """Split a long label at the dot nearest to its middle: `min.insync.replicas` into `min.insync` and `.replicas`."""
-    dots = [place for place, sign in enumerate(label) if sign == "." and place]
+    dots = [index for index, sign in enumerate(label) if sign == "." and index]
     if len(label) <= _LABEL_MAX or not dots:
         return "", label
-    cut = min(dots, key=lambda place: abs(2 * place - len(label)))
+    cut = min(dots, key=lambda index: abs(2 * index - len(label)))
     return label[:cut], label[cut:]
 
 

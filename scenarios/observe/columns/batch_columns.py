@@ -58,48 +58,48 @@ class BatchColumns:
         self._term.append(known)
         return len(self._term) - 1
 
-    def last_offset(self, place: int) -> int:
-        return self.bases[place] + self.counts[place]
+    def last_offset(self, index: int) -> int:
+        return self.bases[index] + self.counts[index]
 
-    def leader_epoch(self, place: int) -> int:
-        return self._terms[self._term[place]][0]
+    def leader_epoch(self, index: int) -> int:
+        return self._terms[self._term[index]][0]
 
-    def crc(self, place: int) -> int:
-        return self._crcs[place]
+    def crc(self, index: int) -> int:
+        return self._crcs[index]
 
-    def holds(self, place: int, batch: MirroredBatch) -> bool:
+    def holds(self, index: int, batch: MirroredBatch) -> bool:
         """Return True if the batch at this index equals `batch`."""
         return (
-            self.bases[place] == batch.base_offset
-            and self._crcs[place] == batch.crc
-            and self.counts[place] == batch.last_offset - batch.base_offset
-            and self._sequences[place] == batch.base_sequence
-            and self._terms[self._term[place]] == (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
+            self.bases[index] == batch.base_offset
+            and self._crcs[index] == batch.crc
+            and self.counts[index] == batch.last_offset - batch.base_offset
+            and self._sequences[index] == batch.base_sequence
+            and self._terms[self._term[index]] == (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
         )
 
-    def is_same_append(self, place: int, other: int) -> bool:
+    def is_same_append(self, index: int, other: int) -> bool:
         """Return True if the batches at two indexes come from the same append by one leader.
 
         CRC and offset do not identify an append: a batch that is sent again after a failover has the CRC of its first
         copy, which a former leader may have at the same offset in an older epoch.
         """
-        return place == other or (
-            self._crcs[place] == self._crcs[other]
-            and self.bases[place] == self.bases[other]
-            and self._terms[self._term[place]][0] == self._terms[self._term[other]][0]
+        return index == other or (
+            self._crcs[index] == self._crcs[other]
+            and self.bases[index] == self.bases[other]
+            and self._terms[self._term[index]][0] == self._terms[self._term[other]][0]
         )
 
-    def __getitem__(self, place: int) -> MirroredBatch:
-        base = self.bases[place]
-        leader_epoch, producer_id, producer_epoch = self._terms[self._term[place]]
+    def __getitem__(self, index: int) -> MirroredBatch:
+        base = self.bases[index]
+        leader_epoch, producer_id, producer_epoch = self._terms[self._term[index]]
         return MirroredBatch(
             base,
-            base + self.counts[place],
+            base + self.counts[index],
             leader_epoch,
-            self._crcs[place],
+            self._crcs[index],
             producer_id,
             producer_epoch,
-            self._sequences[place],
+            self._sequences[index],
         )
 
 
@@ -121,9 +121,9 @@ class BatchList:
     def __iter__(self) -> Iterator[MirroredBatch]:
         return map(self.columns.__getitem__, self._places)
 
-    def append(self, place: int) -> None:
-        """Append the batch with the column index `place`. Its offsets must be above all others in this log."""
-        self._places.append(place)
+    def append(self, index: int) -> None:
+        """Append the batch with the column index `index`. Its offsets must be above all others in this log."""
+        self._places.append(index)
 
     def place_at(self, index: int) -> int:
         """Return the column index of the batch at position `index` of this log."""
@@ -134,32 +134,32 @@ class BatchList:
         index = self._index(batch.base_offset)
         if index < 0:
             return -1
-        place = self._places[index]
-        return place if self.columns.holds(place, batch) else -1
+        position = self._places[index]
+        return position if self.columns.holds(position, batch) else -1
 
     def at(self, offset: int) -> MirroredBatch | None:
         """Return the batch that contains `offset`, or None."""
-        place = self.place_holding(offset)
-        return None if place < 0 else self.columns[place]
+        index = self.place_holding(offset)
+        return None if index < 0 else self.columns[index]
 
     def place_holding(self, offset: int) -> int:
         """Return the column index of the batch that contains `offset`, or -1 if there is none."""
         index = self._index(offset)
         if index < 0:
             return -1
-        place, columns = self._places[index], self.columns
-        return place if columns.bases[place] + columns.counts[place] >= offset else -1
+        position, columns = self._places[index], self.columns
+        return position if columns.bases[position] + columns.counts[position] >= offset else -1
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
         """Yield the column indexes of the batches that overlap with the offsets [low, high)."""
         places, bases, counts = self._places, self.columns.bases, self.columns.counts
         for index in range(max(self._index(low), 0), len(places)):
-            place = places[index]
-            base = bases[place]
+            position = places[index]
+            base = bases[position]
             if base >= high:
                 return
-            if base + counts[place] >= low:
-                yield place
+            if base + counts[position] >= low:
+                yield position
 
     def between(self, low: int, high: int) -> Iterator[MirroredBatch]:
         """Return the batches that overlap with the offsets [low, high)."""
@@ -170,7 +170,7 @@ class BatchList:
         keep = bisect_left(self._places, end, key=self.columns.bases.__getitem__)
         if keep and self.columns.last_offset(self._places[keep - 1]) >= end:
             keep -= 1
-        dropped = [self.columns[place] for place in self._places[keep:]]
+        dropped = [self.columns[index] for index in self._places[keep:]]
         del self._places[keep:]
         return dropped
 

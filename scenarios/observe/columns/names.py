@@ -63,29 +63,29 @@ class PackedColumn:
         self._latest: tuple[int, array[int]] = (-1, _EMPTY)
         """Number and content of the compressed block that `between` read last."""
 
-    def __getitem__(self, place: int) -> int:
-        if place >= self.end:
+    def __getitem__(self, index: int) -> int:
+        if index >= self.end:
             return UNKNOWN
-        block = self._blocks[place >> _SHIFT]
+        block = self._blocks[index >> _SHIFT]
         if block is None:
-            block = self._open(place >> _SHIFT)
-        return block[place & _MASK]
+            block = self._open(index >> _SHIFT)
+        return block[index & _MASK]
 
-    def __setitem__(self, place: int, value: int) -> None:
-        while place >= self.end:
+    def __setitem__(self, index: int, value: int) -> None:
+        while index >= self.end:
             self._blocks.append(_EMPTY)
             self.end += BLOCK
-        block = self._blocks[place >> _SHIFT]
+        block = self._blocks[index >> _SHIFT]
         if block is None:
-            block = self._open(place >> _SHIFT)
+            block = self._open(index >> _SHIFT)
         elif block is _EMPTY:
-            block = self._blocks[place >> _SHIFT] = _EMPTY[:]
-            self._note_open(place >> _SHIFT)
+            block = self._blocks[index >> _SHIFT] = _EMPTY[:]
+            self._note_open(index >> _SHIFT)
         try:
-            block[place & _MASK] = value
+            block[index & _MASK] = value
         except OverflowError:
-            block = self._blocks[place >> _SHIFT] = array("q", block)
-            block[place & _MASK] = value
+            block = self._blocks[index >> _SHIFT] = array("q", block)
+            block[index & _MASK] = value
 
     def between(self, start: int, stop: int) -> Integers:
         """Return the values in [start, stop). Compressed blocks stay compressed."""
@@ -101,12 +101,12 @@ class PackedColumn:
             found[first - start : last - start] = block[first - begin : last - begin]
         return found
 
-    def put(self, place: int, values: Integers) -> None:
-        """Set consecutive values from the index `place` on."""
+    def put(self, index: int, values: Integers) -> None:
+        """Set consecutive values from `index` on."""
         left = array("q", values.tobytes())
         while left:
-            self[place] = left[0]
-            number, begin = place >> _SHIFT, place & _MASK
+            self[index] = left[0]
+            number, begin = index >> _SHIFT, index & _MASK
             block = self._blocks[number]
             assert block is not None, "the first value has opened it"
             piece = left[: BLOCK - begin]
@@ -115,7 +115,7 @@ class PackedColumn:
             except OverflowError:
                 block = self._blocks[number] = array("q", block)
                 block[begin : begin + len(piece)] = piece
-            place, left = place + len(piece), left[len(piece) :]
+            index, left = index + len(piece), left[len(piece) :]
 
     def _open(self, number: int) -> array[int]:
         block = self._blocks[number] = _unpacked(self._packed.pop(number))
@@ -214,9 +214,9 @@ class NameIndex:
     def __iter__(self) -> Iterator[str]:
         return map(self.name, range(self._count))
 
-    def name(self, place: int) -> str:
-        """Return the name at index `place`, which must exist."""
-        return self._spelt(self._spelling[place])
+    def name(self, index: int) -> str:
+        """Return the name at `index`, which must exist."""
+        return self._spelt(self._spelling[index])
 
     def _spelt(self, spelling: int) -> str:
         number, prefix = divmod(spelling, _SPELLINGS)
@@ -238,11 +238,11 @@ class NameIndex:
 
     def place(self, name: str) -> int:
         """Return the index of a name, or UNKNOWN if the name was never added."""
-        place = self._recent.get(name, UNKNOWN)
-        if place < 0 and self._count:
+        index = self._recent.get(name, UNKNOWN)
+        if index < 0 and self._count:
             prefix, number = _parsed(name)
-            place = self._look_up(name, prefix, number)
-        return place
+            index = self._look_up(name, prefix, number)
+        return index
 
     def add(self, name: str) -> int:
         """Add a new name and return its index."""
@@ -250,12 +250,12 @@ class NameIndex:
         return self._append(name, prefix, number)
 
     def place_or_add(self, name: str) -> int:
-        place = self._recent.get(name, UNKNOWN)
-        if place >= 0:
-            return place
+        index = self._recent.get(name, UNKNOWN)
+        if index >= 0:
+            return index
         prefix, number = _parsed(name)
-        place = self._look_up(name, prefix, number)
-        return place if place >= 0 else self._append(name, prefix, number)
+        index = self._look_up(name, prefix, number)
+        return index if index >= 0 else self._append(name, prefix, number)
 
     def places_or_add(self, names: Sequence[str]) -> Integers:
         """Return the indexes of names, after adding new names. Names of one batch usually have consecutive indexes."""
@@ -279,17 +279,17 @@ class NameIndex:
 
     def _look_up(self, name: str, prefix: str, number: int) -> int:
         known = self._prefix_places.get(prefix) if number >= 0 else None
-        place = UNKNOWN if known is None else self._places[known][number]
-        if place < 0 and self._words:
-            place = self._word_places.get(name, UNKNOWN)
-        if place >= 0:
-            self._note(name, place)
-        return place
+        index = UNKNOWN if known is None else self._places[known][number]
+        if index < 0 and self._words:
+            index = self._word_places.get(name, UNKNOWN)
+        if index >= 0:
+            self._note(name, index)
+        return index
 
     def _append(self, name: str, prefix: str, number: int) -> int:
-        place = self._count
-        self._count = place + 1
-        self._note(name, place)
+        index = self._count
+        self._count = index + 1
+        self._note(name, index)
         if number >= 0 and (len(self._prefixes) < _PREFIXES_MAX or prefix in self._prefix_places):
             which = self._prefix_places.setdefault(prefix, len(self._prefixes))
             if which == len(self._prefixes):
@@ -297,18 +297,18 @@ class NameIndex:
                 self._places.append(PackedColumn())
             places = self._places[which]
             if number < places.end + _GAP_MAX:
-                places[number] = place
-                self._spelling[place] = number * _SPELLINGS + which
-                return place
-        self._spelling[place] = len(self._words) * _SPELLINGS + _WORD
+                places[number] = index
+                self._spelling[index] = number * _SPELLINGS + which
+                return index
+        self._spelling[index] = len(self._words) * _SPELLINGS + _WORD
         self._words.append(name)
-        self._word_places[name] = place
-        return place
+        self._word_places[name] = index
+        return index
 
-    def _note(self, name: str, place: int) -> None:
+    def _note(self, name: str, index: int) -> None:
         if len(self._recent) >= _RECENT_MAX:
             self._recent.clear()
-        self._recent[name] = place
+        self._recent[name] = index
 
 
 def _parsed(name: str) -> tuple[str, int]:
@@ -363,17 +363,17 @@ class PlaceRuns(Sequence[int]):
             runs.append(int(places[first]), end - first)
         return runs
 
-    def append(self, place: int, count: int = 1) -> None:
-        """Append `count` consecutive indexes, the first of which is `place`."""
-        if not self.firsts or place != self.places[-1] + self._count - self.firsts[-1]:
+    def append(self, index: int, count: int = 1) -> None:
+        """Append `count` consecutive indexes, the first of which is `index`."""
+        if not self.firsts or index != self.places[-1] + self._count - self.firsts[-1]:
             self.firsts.append(self._count)
-            self.places.append(place)
+            self.places.append(index)
         self._count += count
 
     def stretches(self) -> Iterator[tuple[int, int]]:
         """Yield each range as (first index, number of indexes)."""
-        for place, (first, end) in zip(self.places, pairwise(chain(self.firsts, (self._count,))), strict=True):
-            yield place, end - first
+        for index, (first, end) in zip(self.places, pairwise(chain(self.firsts, (self._count,))), strict=True):
+            yield index, end - first
 
     def __len__(self) -> int:
         return self._count
@@ -393,7 +393,7 @@ class PlaceRuns(Sequence[int]):
         return self.places[run] + index - self.firsts[run]
 
     def __iter__(self) -> Iterator[int]:
-        return chain.from_iterable(range(place, place + count) for place, count in self.stretches())
+        return chain.from_iterable(range(index, index + count) for index, count in self.stretches())
 
 
 class LazyNames(Sequence[str]):
@@ -408,9 +408,9 @@ class LazyNames(Sequence[str]):
     def pieces(self) -> Iterator[list[str]]:
         """Yield all names in order, as lists of some thousand."""
         piece: list[str] = []
-        for place, count in self.places.stretches():
-            for start in range(place, place + count, _PIECE):
-                piece += self.all_names.between(start, min(start + _PIECE, place + count))
+        for index, count in self.places.stretches():
+            for start in range(index, index + count, _PIECE):
+                piece += self.all_names.between(start, min(start + _PIECE, index + count))
                 if len(piece) >= _PIECE:
                     yield piece
                     piece = []
@@ -452,8 +452,8 @@ def count_different(names: Sequence[str]) -> int:
     if not isinstance(names, LazyNames):
         return len(dict.fromkeys(names))
     seen = bytearray(len(names.all_names))
-    for place, count in names.places.stretches():
-        seen[place : place + count] = b"\1" * count
+    for index, count in names.places.stretches():
+        seen[index : index + count] = b"\1" * count
     return seen.count(1)
 
 

@@ -46,8 +46,8 @@ class WordTable:
             self.values.append(value)
         return known
 
-    def get(self, place: int) -> str | None:
-        return None if place < 0 else self.values[place]
+    def get(self, index: int) -> str | None:
+        return None if index < 0 else self.values[index]
 
 
 class RecordTable:
@@ -123,30 +123,30 @@ class RecordTable:
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Add a new record and return its index."""
-        place, end = self.index.place_or_add(name), len(self.fates)
-        if place >= end:
-            self.fates += bytes(place + 1 - end)
-            self._origin.extend([UNKNOWN] * (place + 1 - end))
+        index, end = self.index.place_or_add(name), len(self.fates)
+        if index >= end:
+            self.fates += bytes(index + 1 - end)
+            self._origin.extend([UNKNOWN] * (index + 1 - end))
         else:
             self.is_in_order = False
-        self.fates[place] = SENT
-        self._origin[place] = self._number((client, topic_partition, acks))
-        self.sent_us[place], self.sent_seq[place] = sent_us, seq
+        self.fates[index] = SENT
+        self._origin[index] = self._number((client, topic_partition, acks))
+        self.sent_us[index], self.sent_seq[index] = sent_us, seq
         self.count += 1
-        return place
+        return index
 
     def place(self, name: str) -> int:
         """Return the index of a record, or UNKNOWN if there is no record of that name."""
-        place = self.index.place(name)
-        return place if self.is_record(place) else UNKNOWN
+        index = self.index.place(name)
+        return index if self.is_record(index) else UNKNOWN
 
-    def is_record(self, place: int) -> bool:
-        return 0 <= place < len(self.fates) and self.fates[place] != UNSENT
+    def is_record(self, index: int) -> bool:
+        return 0 <= index < len(self.fates) and self.fates[index] != UNSENT
 
-    def settle(self, place: int, topic_partition: TopicPartition) -> None:
+    def settle(self, index: int, topic_partition: TopicPartition) -> None:
         """Set the partition of a record that was sent before its producer knew the topic's partitions."""
-        client, _, acks = self.origin(place)
-        self._origin[place] = self._number((client, topic_partition, acks))
+        client, _, acks = self.origin(index)
+        self._origin[index] = self._number((client, topic_partition, acks))
 
     def _number(self, origin: tuple[str, TopicPartition, int]) -> int:
         number = self._origins.get(origin)
@@ -160,17 +160,17 @@ class RecordTable:
 
     def __iter__(self) -> Iterator[RecordEntry]:
         """Iterate over the records in the order in which they were sent."""
-        for place, fate in enumerate(self.fates):
+        for index, fate in enumerate(self.fates):
             if fate:
-                yield RecordEntry(self, place)
+                yield RecordEntry(self, index)
 
     def named(self, fate: int) -> LazyNames:
         """Return the names of the records with one fate, in the order in which they were sent."""
         return LazyNames(self.index, PlaceRuns.where(self.fates.translate(_ONLY[fate])))
 
     def get(self, name: str) -> RecordEntry | None:
-        place = self.place(name)
-        return None if place < 0 else RecordEntry(self, place)
+        index = self.place(name)
+        return None if index < 0 else RecordEntry(self, index)
 
     def __getitem__(self, name: str) -> RecordEntry:
         found = self.get(name)
@@ -178,16 +178,16 @@ class RecordTable:
             raise KeyError(name)
         return found
 
-    def origin(self, place: int) -> tuple[str, TopicPartition, int]:
+    def origin(self, index: int) -> tuple[str, TopicPartition, int]:
         """Return (client, topic_partition, acks) of a record."""
-        return self.origins[self._origin[place]]
+        return self.origins[self._origin[index]]
 
-    def are_sent_in_order(self, place: int, count: int) -> bool:
-        """Return True if a producer sent the `count` records from `place` on to one partition, in order, once each."""
-        origins = self._origin[place : place + count]
+    def are_sent_in_order(self, index: int, count: int) -> bool:
+        """Return True if a producer sent the `count` records from `index` on to one partition, in order, once each."""
+        origins = self._origin[index : index + count]
         if not self.is_in_order or len(origins) < count or origins[0] < 0 or origins.count(origins[0]) < count:
             return False
-        return place >= self.last_sent_seq.end or self.last_sent_seq.between(place, place + count).max() < 0
+        return index >= self.last_sent_seq.end or self.last_sent_seq.between(index, index + count).max() < 0
 
     def answers(self) -> dict[str, Answers]:
         """Return the answers to each producer, in the order of the producers' first records."""
@@ -236,9 +236,9 @@ class RecordEntry:
 
     __slots__ = ("_table", "place")
 
-    def __init__(self, table: RecordTable, place: int) -> None:
+    def __init__(self, table: RecordTable, index: int) -> None:
         self._table = table
-        self.place = place
+        self.place = index
 
     @property
     def name(self) -> str:
