@@ -238,8 +238,8 @@ def _checked(name: str, value: object) -> str:
     Raises:
         KafkaError: INVALID_REQUEST if the value is invalid.
     """
-    found = _LISTENER.fullmatch(name)
-    base = found[1] if found else name
+    match = _LISTENER.fullmatch(name)
+    base = match[1] if match else name
     if not (_acts(base) or base in PASSIVE or base in RATES):
         return str(value)
     typed = checked(_schema(base), base, value)
@@ -250,8 +250,8 @@ def _checked(name: str, value: object) -> str:
 
 
 def _is_of_one_broker(name: str) -> bool:
-    found = _LISTENER.fullmatch(name)
-    return found[1] not in _OF_ALL_LISTENERS if found else name in OF_ONE_BROKER
+    match = _LISTENER.fullmatch(name)
+    return match[1] not in _OF_ALL_LISTENERS if match else name in OF_ONE_BROKER
 
 
 def _refuse(why: str, names: Iterable[str]) -> None:

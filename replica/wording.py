@@ -49,9 +49,9 @@ def member_name(member_id: str, client_id: str = "") -> str:
     A coordinator appends a UUID to the client.id or the group.instance.id (KIP-394, KIP-345). With KIP-848 the id is
     only a UUID, in the form of Kafka's Uuid.toString. Any other id is returned unchanged.
     """
-    found = _UUID.search(member_id)
-    if found is not None:
-        return shown(f"{member_id[: found.start()] or client_id}-{member_id[-SUFFIX_CHARACTERS:]}")
+    match = _UUID.search(member_id)
+    if match is not None:
+        return shown(f"{member_id[: match.start()] or client_id}-{member_id[-SUFFIX_CHARACTERS:]}")
     if client_id and _UUID_OF_KAFKA.match(member_id):
         return shown(f"{client_id}-{member_id[-SUFFIX_CHARACTERS:]}")
     return shown(member_id)

@@ -108,10 +108,10 @@ def damage_named() -> Iterator[None]:
     except DamagedPart as error:
         raise RunFolderUnusable(_damaged(str(error))) from error
     except (PySparkException, Py4JJavaError) as error:
-        found = _UNREADABLE.search(str(error))
-        if found is None:
+        match = _UNREADABLE.search(str(error))
+        if match is None:
             raise
-        raise RunFolderUnusable(_damaged(found["part"] or unquote(found["file"]))) from error
+        raise RunFolderUnusable(_damaged(match["part"] or unquote(match["file"]))) from error
 
 
 def _damaged(file: str) -> str:

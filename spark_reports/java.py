@@ -68,8 +68,8 @@ def _said_version(executable: Path) -> str | None:
         release = (program.parents[1] / "release").read_text(encoding="utf-8", errors="replace")
     except (OSError, IndexError):
         return None
-    found = re.search(r'^JAVA_VERSION="([^"]+)"', release, re.MULTILINE)
-    return found.group(1) if found else None
+    match = re.search(r'^JAVA_VERSION="([^"]+)"', release, re.MULTILINE)
+    return match.group(1) if match else None
 
 
 def java_version(executable: Path) -> str | None:
@@ -78,8 +78,8 @@ def java_version(executable: Path) -> str | None:
         answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
-    return found.group(1) if answer.returncode == 0 and found else None
+    match = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    return match.group(1) if answer.returncode == 0 and match else None
 
 
 def java_home_for_spark(java: Java, folder: Path, jvm_log: Path, jars: Jars) -> Path:

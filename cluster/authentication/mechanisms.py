@@ -143,14 +143,14 @@ class ScramServer:
         return self._final(message, exchange)
 
     def _first(self, message: str) -> bytes:
-        found = CLIENT_FIRST.fullmatch(message)
-        if found is None:
+        match = CLIENT_FIRST.fullmatch(message)
+        if match is None:
             raise SaslError("the client's first SCRAM message is malformed")
-        user = found["name"].replace("=2C", ",").replace("=3D", "=")
+        user = match["name"].replace("=2C", ",").replace("=3D", "=")
         credential = self._credential(user)
         if credential is None:
             raise SaslError(f"the user has no {self._mechanism.name} credential")
-        if found["authzid"] not in (None, user):
+        if match["authzid"] not in (None, user):
             raise SaslRefusal(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
@@ -158,20 +158,20 @@ class ScramServer:
             raise SaslError(
                 f"the user's credential has {credential.iterations} iterations; at least {MIN_ITERATIONS} are required"
             )
-        nonce = found["nonce"] + self._server_nonce
+        nonce = match["nonce"] + self._server_nonce
         salt = b64encode(bytes.fromhex(credential.salt)).decode()
         answer = f"r={nonce},s={salt},i={credential.iterations}"
-        self._exchange = _Exchange(user, credential, nonce, f"{found['bare']},{answer}")
+        self._exchange = _Exchange(user, credential, nonce, f"{match['bare']},{answer}")
         return answer.encode()
 
     def _final(self, message: str, exchange: _Exchange) -> bytes:
-        found = CLIENT_FINAL.fullmatch(message)
-        if found is None or not found["nonce"].endswith(exchange.nonce):
+        match = CLIENT_FINAL.fullmatch(message)
+        if match is None or not match["nonce"].endswith(exchange.nonce):
             raise SaslError("the client's final SCRAM message is malformed or has a wrong nonce")
         hashing, stored_key = self._mechanism, bytes.fromhex(exchange.credential.stored_key)
-        messages = f"{exchange.messages},{found['bare']}".encode()
+        messages = f"{exchange.messages},{match['bare']}".encode()
         client_signature = hashing.hmac(stored_key, messages)
-        proof = b64decode(found["proof"])
+        proof = b64decode(match["proof"])
         if len(proof) != len(client_signature):
             raise SaslError(f"the client's SCRAM proof has {len(proof)} bytes, not {len(client_signature)}")
         client_key = bytes(item ^ other for item, other in zip(client_signature, proof, strict=True))

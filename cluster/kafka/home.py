@@ -142,8 +142,8 @@ def jars_in(folder: Path) -> KafkaJars:
     """
     fix = "give the folder of an unpacked Kafka release, which has libs/, or the folder of its jars"
     for libraries in (folder / LIBRARIES, folder):
-        matches = [found for jar in sorted(libraries.glob("kafka_*.jar")) if (found := _SERVER_JAR.fullmatch(jar.name))]
-        versions = sorted({found[1] for found in matches})
+        matches = [match for jar in sorted(libraries.glob("kafka_*.jar")) if (match := _SERVER_JAR.fullmatch(jar.name))]
+        versions = sorted({match[1] for match in matches})
         if len(versions) > 1:
             raise KafkaMissing(f"{libraries} has jars of more than one release: Kafka {' and '.join(versions)}", fix)
         if versions:

@@ -92,5 +92,5 @@ def _ask(executable: Path) -> JavaRuntime | None:
 
 def _major(version: str) -> int:
     """Return the major version, 0 if it is unreadable. Java 8 reports its version as 1.8."""
-    found = re.match(r"(?:1\.)?(\d+)", version)
-    return int(found[1]) if found else 0
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else 0

@@ -102,11 +102,11 @@ def _watch(lines: Iterable[str], progress: Progress) -> Iterator[str]:
     """Report Maven's progress, and yield its error lines."""
     count = 0
     for line in lines:
-        if found := re.search(r"Downloaded from .*/([^/\s]+) \(", line):
+        if match := re.search(r"Downloaded from .*/([^/\s]+) \(", line):
             count += 1
-            progress(f"Maven has downloaded {count} {'file' if count == 1 else 'files'}: {found[1]}")
-        elif found := re.search(r"Copying (\S+) to ", line):
-            progress(f"Maven is copying {found[1]}")
+            progress(f"Maven has downloaded {count} {'file' if count == 1 else 'files'}: {match[1]}")
+        elif match := re.search(r"Copying (\S+) to ", line):
+            progress(f"Maven is copying {match[1]}")
         elif line.startswith("[ERROR]"):
             yield line.removeprefix("[ERROR]").strip()
 

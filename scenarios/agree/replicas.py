@@ -29,10 +29,10 @@ def replica_differences(runs: Runs) -> Iterator[WorldDifference]:
         where = count_of(len(names), "record")
         yield WorldDifference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
     for replica in runs.keys(lambda run: run.logs):
-        for found in _contents(replica, runs, drawn):
-            if found.noise:
+        for content in _contents(replica, runs, drawn):
+            if content.noise:
                 vague.add(replica[0])
-            yield found
+            yield content
         yield from _order(replica, runs)
     for replica in runs.keys(lambda run: run.ends):
         yield from _ends(replica, runs)

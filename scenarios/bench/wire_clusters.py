@@ -111,10 +111,10 @@ def _ready(process: subprocess.Popen[str], began: float, name: str, scratch: Pat
     for line in process.stdout:
         up = re.search(r"up in ([\d.]+) s", line)
         brokers_s = float(up[1]) if up else brokers_s
-        found = re.search(r"bootstrap.servers=(\S+)", line)
-        if found:
+        match = re.search(r"bootstrap.servers=(\S+)", line)
+        if match:
             return MeasuredCluster(
-                f"highwater, {name}", found[1], process.pid, (time.perf_counter() - began, brokers_s)
+                f"highwater, {name}", match[1], process.pid, (time.perf_counter() - began, brokers_s)
             )
     raise ClusterFailed((scratch / "stderr.txt").read_text(encoding="utf-8").strip()[-2000:])
 

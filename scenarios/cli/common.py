@@ -96,11 +96,11 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]
     name = "A..B"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        found = re.fullmatch(r"(\d{1,12})(?:\.\.(\d{1,12}))?", str(value), re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"(\d{1,12})(?:\.\.(\d{1,12}))?", str(value), re.ASCII)
+        if match is None:
             self.fail(f"`{value}` is neither a seed nor a range such as 1..500", param, ctx)
-        first = int(found[1])
-        last = int(found[2] or first)
+        first = int(match[1])
+        last = int(match[2] or first)
         if not 0 <= last - first < SEEDS_MAX:
             self.fail(f"`{value}` must begin with its smallest seed and have at most {SEEDS_MAX:,} seeds", param, ctx)
         return range(first, last + 1)

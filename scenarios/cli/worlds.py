@@ -52,10 +52,10 @@ class WorldType(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> WorldName:
         if isinstance(value, WorldName):
             return value
-        found = re.fullmatch(r"(sim|live)|(kafka)(?::(\d{1,4}(?:\.\d{1,4}){1,3}))?", str(value), re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"(sim|live)|(kafka)(?::(\d{1,4}(?:\.\d{1,4}){1,3}))?", str(value), re.ASCII)
+        if match is None:
             self.fail(f"`{value}` is not a mode; choose sim, live, kafka or kafka:VERSION, such as kafka:4.1.0", param)
-        return WorldName(found[1] or found[2], found[3])
+        return WorldName(match[1] or match[2], match[3])
 
 
 class WorldsType(WorldType):

@@ -129,7 +129,7 @@ class Exercise(ABC):
         return judgement
 
     def unreadable(self, invalid: ScenarioInvalid) -> Judgement:
-        errors = tuple(found for found in invalid.diagnostics if found.severity == "error")
+        errors = tuple(diagnostic for diagnostic in invalid.diagnostics if diagnostic.severity == "error")
         return Judgement([Criterion("valid", False, "the file can be read")], errors)
 
     @abstractmethod

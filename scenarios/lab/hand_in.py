@@ -76,10 +76,10 @@ def read_hand_in(path: Path) -> HandIn:
 def _student(text: str) -> str:
     """Return the name in the line `# student: NAME` at the top of a file; empty if it is missing or not allowed."""
     for line in text.splitlines()[:_HEAD_LINES]:
-        found = _STUDENT.fullmatch(line)
-        if found is not None:
+        match = _STUDENT.fullmatch(line)
+        if match is not None:
             try:
-                return checked_name(found[1])
+                return checked_name(match[1])
             except BadName:
                 return ""
     return ""
@@ -189,16 +189,16 @@ def meaning(kind: AnswerForm, said: str) -> Meaning | None:
             return _number(_OFFSET, text)
         case AnswerForm.BROKER:
             return _number(_BROKER, text)
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         return None
-    seconds = float(found[2].replace(",", ".")) / (1000 if (found[3] or "s").startswith("m") else 1)
-    return seconds + 60.0 * int(found[1] or 0)
+    seconds = float(match[2].replace(",", ".")) / (1000 if (match[3] or "s").startswith("m") else 1)
+    return seconds + 60.0 * int(match[1] or 0)
 
 
 def _number(form: re.Pattern[str], text: str) -> int | None:
-    found = form.fullmatch(text)
-    return None if found is None else int(found[1])
+    match = form.fullmatch(text)
+    return None if match is None else int(match[1])
 
 
 def _ranges(text: str) -> tuple[tuple[str, int, int], ...] | None:
@@ -211,11 +211,11 @@ def _ranges(text: str) -> tuple[tuple[str, int, int], ...] | None:
     words = re.sub(r"\b([a-z]) (?=\d)", r"\1", words)
     ranges: list[tuple[str, int, int]] = []
     for word in re.split(r"(?:[\s,;&+/{}()\[\]]|\band\b)+", words):
-        found = _RECORDS.fullmatch(word)
-        if found is None and word:
+        match = _RECORDS.fullmatch(word)
+        if match is None and word:
             return None
-        if found is not None:
-            prefix, first, other, last = found[1] or "r", int(found[2]), found[3], int(found[4] or found[2])
+        if match is not None:
+            prefix, first, other, last = match[1] or "r", int(match[2]), match[3], int(match[4] or match[2])
             if (other or prefix) != prefix:
                 return None
             ranges.append((prefix, min(first, last), max(first, last)))

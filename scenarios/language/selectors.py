@@ -147,10 +147,10 @@ def parse_term(text: str) -> Term:
 
 def spoken_call(text: str) -> str | None:
     """Return the call that `rack A`, `leader of t-0` or `isr: t-0` probably means; None if it resembles no call."""
-    found = _SPOKEN_CALL.fullmatch(text.strip())
-    if found is None:
+    match = _SPOKEN_CALL.fullmatch(text.strip())
+    if match is None:
         return None
-    call = f"{found[1].lower()}({found[2]})"
+    call = f"{match[1].lower()}({match[2]})"
     try:
         parse_term(call)
     except SelectorError as error:
@@ -289,10 +289,10 @@ def parse_record_names(text: str) -> tuple[str, ...]:
 
 
 def _names_of(item: str, room: int) -> Iterator[str]:
-    found = _ITEM.fullmatch(item)
-    if found is None:
+    match = _ITEM.fullmatch(item)
+    if match is None:
         raise RecordSetError(f"`{item[:60]}` is not a record or a range such as r0..r9")
-    prefix, first, end_prefix, end = found.groups()
+    prefix, first, end_prefix, end = match.groups()
     if end is None:
         last = int(first)
     elif end_prefix != prefix:

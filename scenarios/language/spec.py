@@ -169,7 +169,7 @@ class ClusterSpec:
         A broker's id is the number in a name such as `b3`. If not all brokers have distinct names of that form, each id
         is the broker's position in the file.
         """
-        numbers = [int(found[1]) if (found := re.fullmatch(r"b(\d{1,3})", name)) else 0 for name in self.brokers]
+        numbers = [int(match[1]) if (match := re.fullmatch(r"b(\d{1,3})", name)) else 0 for name in self.brokers]
         if 0 in numbers or len(set(numbers)) < len(numbers):
             numbers = list(range(1, len(self.brokers) + 1))
         ids = dict(zip(self.brokers, numbers, strict=True))

@@ -254,7 +254,11 @@ def load_possible(tree: dict[str, Any], name: str, index: int | None = None) -> 
             text = dump_tree({**tree, "timeline": [timeline[position] for position in places]})
             return load_text(text, name).scenario, places
         except ScenarioInvalid as invalid:
-            paths = [_STEP.match(found.path or "") for found in invalid.diagnostics if found.severity == "error"]
+            paths = [
+                _STEP.match(diagnostic.path or "")
+                for diagnostic in invalid.diagnostics
+                if diagnostic.severity == "error"
+            ]
             refused = {places[int(path[1]) - 1] for path in paths if path} if all(paths) else set()
             if not refused or index in refused:
                 raise

@@ -142,7 +142,7 @@ class Playing:
             async with self._turn:
                 return await trio.to_thread.run_sync(self._answers[what], request)
         except ScenarioInvalid as invalid:
-            errors = [found for found in invalid.diagnostics if found.severity == "error"]
+            errors = [diagnostic for diagnostic in invalid.diagnostics if diagnostic.severity == "error"]
             return {"error": format_text(invalid.file, errors, "Nothing was played.")}
         except ShorthandError as wrong:
             return {"error": f"{wrong}; {wrong.fix}"}

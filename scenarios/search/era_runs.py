@@ -64,7 +64,7 @@ def play_in_era(job: EraJob) -> dict[str, Any]:
         moved = moved_to(scenario, job.profile)
         result = run_scenario(moved, runs_dir=None)
     except ScenarioInvalid as invalid:
-        errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
+        errors = [diagnostic.title for diagnostic in invalid.diagnostics if diagnostic.severity == "error"]
         return {**not_played, "ending": "not-applicable", "why": errors[0]}
     except NotPossibleNow as error:
         return {**not_played, "ending": "not-applicable", "why": str(error)}

@@ -150,7 +150,7 @@ class SweepScenario:
             scenario = replace(_resolved(self, settings), seed=seed)
             result = run_scenario(scenario, runs_dir=None)
         except ScenarioInvalid as invalid:
-            errors = [found.title for found in invalid.diagnostics if found.severity == "error"]
+            errors = [diagnostic.title for diagnostic in invalid.diagnostics if diagnostic.severity == "error"]
             return {"status": "invalid", "error": errors[0]}
         except NotPossibleNow as error:
             return {"status": "stopped", "error": str(error)}
@@ -199,7 +199,7 @@ def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
             return found
         return replace(found, place=replace(index, source=replace(index.source, name=f"--vary {setting}")))
 
-    return ScenarioInvalid(invalid.file, [told(found) for found in invalid.diagnostics])
+    return ScenarioInvalid(invalid.file, [told(diagnostic) for diagnostic in invalid.diagnostics])
 
 
 def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[tuple[Settings, ScenarioInvalid]]:

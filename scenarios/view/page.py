@@ -104,9 +104,9 @@ def live_page(head: Mapping[str, Any]) -> str:
 
 def policy_of(page: str) -> str:
     """Return the content security policy that a page declares."""
-    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
-    assert found is not None
-    return found[1]
+    match = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert match is not None
+    return match[1]
 
 
 def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:

@@ -195,16 +195,16 @@ def _why(error: BaseException) -> str:
 
 def _raise_if_unfit(error: BaseException, *, hopeless: bool) -> None:
     text = str(error)
-    if found := re.search(rf"{_UNFIT} (.*)", text):
-        raise WorkersUnfit(found.group(1).strip())
-    if found := re.search(r"ModuleNotFoundError: No module named '([^']+)'", text):
-        raise WorkersUnfit(f"a worker has no Python module `{found.group(1)}`")
-    if found := re.search(r"PackageNotFoundError: .*?([\w.-]+)\s*$", text, re.MULTILINE):
-        raise WorkersUnfit(f"a worker has no Python package `{found.group(1)}`")
-    if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)", text):
-        raise WorkersUnfit(found.group(1))
-    if found := re.search(r'Cannot run program "([^"]+)"', text):
-        raise WorkersUnfit(f"a worker has no program `{found.group(1)}`: set PYSPARK_PYTHON to the worker's Python")
+    if match := re.search(rf"{_UNFIT} (.*)", text):
+        raise WorkersUnfit(match.group(1).strip())
+    if match := re.search(r"ModuleNotFoundError: No module named '([^']+)'", text):
+        raise WorkersUnfit(f"a worker has no Python module `{match.group(1)}`")
+    if match := re.search(r"PackageNotFoundError: .*?([\w.-]+)\s*$", text, re.MULTILINE):
+        raise WorkersUnfit(f"a worker has no Python package `{match.group(1)}`")
+    if match := re.search(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)", text):
+        raise WorkersUnfit(match.group(1))
+    if match := re.search(r'Cannot run program "([^"]+)"', text):
+        raise WorkersUnfit(f"a worker has no program `{match.group(1)}`: set PYSPARK_PYTHON to the worker's Python")
     if "SparkContext was shut down" in text or "All masters are unresponsive" in text:
         raise WorkersUnfit("the Spark cluster ended this job: check that its master is running")
     if hopeless:

@@ -165,13 +165,13 @@ class ConsoleReader:
     def _read(self, line: str) -> Said | None:
         stamp = _STAMP.match(line)
         if stamp is None:
-            found = _EXCEPTION.match(line)
-            return None if found is None else SaidException(found[1], found[2] or "")
+            match = _EXCEPTION.match(line)
+            return None if match is None else SaidException(match[1], match[2] or "")
         self._wall_ms = int(stamp[1]) if stamp[1] else _milliseconds(stamp[2])
         for pattern, made in _PATTERNS:
-            found = pattern.search(line, stamp.end())
-            if found is not None:
-                return made(found)
+            match = pattern.search(line, stamp.end())
+            if match is not None:
+                return made(match)
         return None
 
 
@@ -187,8 +187,8 @@ def _milliseconds(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _name(found: re.Match[str]) -> TopicPartition:
-    return TopicPartition(found["topic"], int(found["partition"]))
+def _name(match: re.Match[str]) -> TopicPartition:
+    return TopicPartition(match["topic"], int(match["partition"]))
 
 
 def _ids(text: str) -> tuple[BrokerId, ...]:
@@ -199,46 +199,46 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _leader(found: re.Match[str]) -> Said:
+def _leader(match: re.Match[str]) -> Said:
     return SaidLeader(
-        topic_partition=_name(found),
-        leader_epoch=int(found["epoch"]),
-        partition_epoch=_number(found["version"]),
-        offset=int(found["offset"]),
-        high_watermark=int(found["hw"]),
-        isr=_ids(found["isr"]),
+        topic_partition=_name(match),
+        leader_epoch=int(match["epoch"]),
+        partition_epoch=_number(match["version"]),
+        offset=int(match["offset"]),
+        high_watermark=int(match["hw"]),
+        isr=_ids(match["isr"]),
     )
 
 
-def _follower(found: re.Match[str]) -> Said:
+def _follower(match: re.Match[str]) -> Said:
     return SaidFollower(
-        topic_partition=_name(found),
-        leader_epoch=int(found["epoch"]),
-        partition_epoch=_number(found["version"]),
-        offset=int(found["offset"]),
-        high_watermark=int(found["hw"]),
-        leader=_number(found["leader"]),
+        topic_partition=_name(match),
+        leader_epoch=int(match["epoch"]),
+        partition_epoch=_number(match["version"]),
+        offset=int(match["offset"]),
+        high_watermark=int(match["hw"]),
+        leader=_number(match["leader"]),
     )
 
 
-def _loaded(found: re.Match[str]) -> Said:
+def _loaded(match: re.Match[str]) -> Said:
     return SaidLoaded(
-        topic_partition=_name(found), log_start_offset=int(found["start"]), log_end_offset=int(found["end"])
+        topic_partition=_name(match), log_start_offset=int(match["start"]), log_end_offset=int(match["end"])
     )
 
 
-def _shrink(found: re.Match[str]) -> Said:
+def _shrink(match: re.Match[str]) -> Said:
     return SaidShrink(
-        topic_partition=_name(found),
-        previous_isr=_ids(found["before"]),
-        isr=_ids(found["after"]),
-        words=found["why"],
+        topic_partition=_name(match),
+        previous_isr=_ids(match["before"]),
+        isr=_ids(match["after"]),
+        words=match["why"],
     )
 
 
-def _fencing(found: re.Match[str]) -> Said:
-    epoch = found["epoch"]
-    return SaidFencing(int(found["broker"]), None if epoch is None else int(epoch))
+def _fencing(match: re.Match[str]) -> Said:
+    epoch = match["epoch"]
+    return SaidFencing(int(match["broker"]), None if epoch is None else int(epoch))
 
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] = (

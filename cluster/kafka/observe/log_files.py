@@ -102,7 +102,7 @@ class BrokerDisk:
         try:
             if listing.look():
                 matches = [found for found in map(_REPLICA.fullmatch, listing.names) if found]
-                names = [TopicPartition(found[1], int(found[2])) for found in matches if found[1] != METADATA_TOPIC]
+                names = [TopicPartition(match[1], int(match[2])) for match in matches if match[1] != METADATA_TOPIC]
                 self._logs = {name: self._logs.get(name) or DiskLog(listing.directory / str(name)) for name in names}
         except FileNotFoundError:
             listing.forget()

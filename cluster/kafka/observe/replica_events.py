@@ -397,8 +397,8 @@ def _why_cut(words: str) -> tuple[TruncationCause | None, LeaderEpoch | None, Of
     Returns:
         None for each part that is unknown.
     """
-    if found := _LEADER_ENDS.search(words):
-        return TruncationCause.EPOCH_END, int(found[1]), int(found[2])
+    if match := _LEADER_ENDS.search(words):
+        return TruncationCause.EPOCH_END, int(match[1]), int(match[2])
     return (TruncationCause.NO_EPOCHS if _OWN_HIGH_WATERMARK in words else None), None, None
 
 

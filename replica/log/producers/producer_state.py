@@ -305,12 +305,12 @@ class ProducerStateManager:
     def state_before(self, offset: Offset) -> tuple[Offset, ProducerStateManager]:
         """Return the offset of the latest snapshot at or below `offset`, and a separate copy of its state."""
         state = ProducerStateManager(None, sync=False)
-        for found in reversed(self._snapshots):
-            entries = read_snapshot(self._path(found)) if found <= offset else None
+        for snapshot in reversed(self._snapshots):
+            entries = read_snapshot(self._path(snapshot)) if snapshot <= offset else None
             if entries is not None:
                 state._producers.update((entry.producer_id, entry) for entry in entries)
                 state._load_transactions()
-                return found, state
+                return snapshot, state
         return 0, state
 
     def keep_snapshots_of(self, segment_bases: list[Offset], *, and_newest: bool) -> None:

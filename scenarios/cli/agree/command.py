@@ -290,7 +290,9 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
         try:
             scenario = moved_to(scenario, world.profile)
         except ScenarioInvalid as invalid:
-            return scenario, next(found.title for found in invalid.diagnostics if found.severity == "error")
+            return scenario, next(
+                diagnostic.title for diagnostic in invalid.diagnostics if diagnostic.severity == "error"
+            )
     return scenario, world.why_not(scenario) or why_no_two_are_alike(scenario)
 
 

@@ -158,9 +158,9 @@ class Renderer:
                 yield token
 
     def _scenario_link(self, token: Token, page: str) -> Iterator[Token]:
-        found = OF_SCENARIO.fullmatch(token.content)
-        if found and found[1] in self._scenarios:
-            yield from _link(relative(page, f"scenarios/{found[1]}.html"), token)
+        match = OF_SCENARIO.fullmatch(token.content)
+        if match and match[1] in self._scenarios:
+            yield from _link(relative(page, f"scenarios/{match[1]}.html"), token)
         else:
             yield token
 

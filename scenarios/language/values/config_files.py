@@ -158,7 +158,7 @@ def _logical_lines(lines: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
 
 
 def _unescaped(text: str) -> str:
-    def of(found: re.Match[str]) -> str:
-        return chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2])
+    def of(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else _ESCAPED.get(match[2], match[2])
 
     return _ESCAPE.sub(of, text)

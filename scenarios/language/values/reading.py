@@ -407,18 +407,18 @@ class Reader:
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return low
-        found = _SIZE.fullmatch(text)
-        if found is None and _ENDLESS_SIZE.fullmatch(text):
+        match = _SIZE.fullmatch(text)
+        if match is None and _ENDLESS_SIZE.fullmatch(text):
             title = f"{what} is {shortened(text)}; {low:,} to {high:,} bytes are allowed"
             self.error("E112", title, node.place, path=path)
             return low
-        if found is None:
+        if match is None:
             meant = _with_unit(text, r"([0-9.]+) ?([kKMG])i?[bB]?", {"k": "kB", "K": "kB", "M": "MB", "G": "GB"})
             label = "" if meant else "write 100B, 1kB or 1MB"
             title = f"{what}: `{text}` is not a size"
             self.error("E123", title, node.place, path=path, suggestion=meant, label=label)
             return low
-        whole, fraction, unit = found.groups()
+        whole, fraction, unit = match.groups()
         size = int(whole + (fraction or "")) * SIZE_UNITS[unit or "B"] // _power_of_ten(fraction)
         if not low <= size <= high:
             self.error("E112", f"{what} is {size:,} bytes; {low:,} to {high:,} are allowed", node.place, path=path)
@@ -442,8 +442,8 @@ class Reader:
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return 0
-        found = _SHARE.fullmatch(text)
-        ppm = -1 if found is None else int(found[1] + (found[2] or "").ljust(4, "0"))
+        match = _SHARE.fullmatch(text)
+        ppm = -1 if match is None else int(match[1] + (match[2] or "").ljust(4, "0"))
         if not 0 <= ppm <= 1_000_000:
             fraction = re.fullmatch(r"0?(\.[0-9]{1,6})", text, re.ASCII)
             meant = f"{float(fraction[1]) * 100:g}%" if fraction else f"{text}%" if _PERCENT.fullmatch(text) else None
@@ -652,10 +652,10 @@ def shortened(text: str) -> str:
 
 def bounds_meant(text: str) -> str | None:
     """Return bounds such as `{at_least: 10}` for a comparison such as `>= 10`, `10+` or `< 5`; None for other texts."""
-    found = re.fullmatch(r"(>=?|<=?|≥|≤)? ?([0-9]{1,9})(\+)?", text.strip())
-    if found is None or not (found[1] or found[3]):
+    match = re.fullmatch(r"(>=?|<=?|≥|≤)? ?([0-9]{1,9})(\+)?", text.strip())
+    if match is None or not (match[1] or match[3]):
         return None
-    sign, number = found[1] or ">=", int(found[2])
+    sign, number = match[1] or ">=", int(match[2])
     is_lower = sign[0] in ">≥"
     strict = (1 if is_lower else -1) if sign in "<>" else 0
     return f"{{{'at_least' if is_lower else 'at_most'}: {max(0, number + strict)}}}"
@@ -727,8 +727,8 @@ def _in_units(text: str) -> str | None:
 
 
 def _with_unit(text: str, pattern: str, units: MappingType[str, str]) -> str | None:
-    found = re.fullmatch(pattern, text, re.ASCII)
-    return f"{found[1]}{units[found[2]]}" if found else None
+    match = re.fullmatch(pattern, text, re.ASCII)
+    return f"{match[1]}{units[match[2]]}" if match else None
 
 
 def _power_of_ten(fraction: str | None) -> int:

@@ -287,8 +287,8 @@ class Scope:
 
     def broker_meant(self, name: str) -> str | None:
         """Return the broker that a name such as `broker1`, `node-1` or `1` means by its number; None if unclear."""
-        found = _NUMBERED.fullmatch(name)
-        alike = [broker for broker in self.brokers if found and re.findall(r"\d+$", broker) == [found[1]]]
+        match = _NUMBERED.fullmatch(name)
+        alike = [broker for broker in self.brokers if match and re.findall(r"\d+$", broker) == [match[1]]]
         return alike[0] if len(alike) == 1 else None
 
     # ---------------------------------------------------------------------------------------------- records

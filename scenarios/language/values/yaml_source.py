@@ -335,10 +335,10 @@ def described(text: str) -> str:
     """Return advice on pasting if the text is output of `--describe` of Kafka's tools; empty for any other text."""
     if _OF_KAFKA_CONFIGS.search(text):
         return "keep only `key=value` of each line, and drop the text from ` sensitive=` on"
-    found = _DESCRIBED.search(text)
-    if found is None:
+    match = _DESCRIBED.search(text)
+    if match is None:
         return ""
-    name, partitions, replicas = found.groups()
+    name, partitions, replicas = match.groups()
     if name is None:
         return "paste only the text after `Configs:`, in quotes"
     topic = f'`{name}: {{partitions: {partitions}, replication_factor: {replicas}, config: "..."}}`'

@@ -108,7 +108,7 @@ class ShorthandWords:
 
     def settings(self) -> dict[str, str]:
         """Return the words of the form KEY=VALUE as a mapping. They remain to be read."""
-        return {found[1]: found[2] for word in self.left if (found := SETTING_WORD.fullmatch(word))}
+        return {match[1]: match[2] for word in self.left if (match := SETTING_WORD.fullmatch(word))}
 
     def take_settings(self, what: str) -> dict[str, str]:
         """Take and return the words of the form KEY=VALUE, at least one."""
