@@ -146,7 +146,7 @@ class Refusals:
 
         Args:
             of: topic that the error concerns.
-            told: error message of the response.
+            message: error message of the response.
         """
         client = self._connections.peer(connection)
         if client is None:

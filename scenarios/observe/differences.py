@@ -97,19 +97,19 @@ class Difference:
     sentences: tuple[str, str]
 
 
-def first_difference(item: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
+def first_difference(first: Sequence[TraceRow], other: Sequence[TraceRow]) -> Difference | None:
     """Return the first difference between two traces, or None if they are equal.
 
     Events are compared by time, kind, and all columns except SETTINGS.
 
     Args:
-        one, other: complete traces, in order.
+        first, other: complete traces, in order.
     """
-    pairs = zip_longest(*([row for row in rows if _is_compared(row.event)] for rows in (item, other)))
+    pairs = zip_longest(*([row for row in rows if _is_compared(row.event)] for rows in (first, other)))
     for same, (mine, theirs) in enumerate(pairs):
         if mine is None or theirs is None or mine.at_us != theirs.at_us or _differs(mine.event, theirs.event):
             at_us = (mine.at_us if mine else None, theirs.at_us if theirs else None)
-            return Difference(same, at_us, _sentences(mine, theirs, item, other))
+            return Difference(same, at_us, _sentences(mine, theirs, first, other))
     return None
 
 

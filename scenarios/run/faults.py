@@ -220,39 +220,39 @@ class Faults:
 
     @performs(Cut)
     async def _cut(self, name: str, payload: Cut) -> Done:
-        item, two = map(self.resolve, payload.between)
-        for link in self._links(item, two, payload.direction):
+        nodes, others = map(self.resolve, payload.between)
+        for link in self._links(nodes, others, payload.direction):
             link.cuts.append(name)
         arrow = {"both": "and", "to": "no longer heard", "from": "no longer reached"}[payload.direction]
         if payload.direction == "both":
-            sentence = f"no message passed between {listed(item)} on one side and {listed(two)} on the other"
+            sentence = f"no message passed between {listed(nodes)} on one side and {listed(others)} on the other"
         else:
-            sentence = f"{listed(item)} {arrow} {listed(two)}"
-        return Done((*item, *two), sentence, self._undo_with_heal(name))
+            sentence = f"{listed(nodes)} {arrow} {listed(others)}"
+        return Done((*nodes, *others), sentence, self._undo_with_heal(name))
 
     @performs(AddLatency)
     async def _add_latency(self, name: str, payload: AddLatency) -> Done:
-        item, two = map(self.resolve, payload.between)
+        nodes, others = map(self.resolve, payload.between)
         latency = link_latency(payload.add)
-        for link in self._links(item, two, payload.direction):
+        for link in self._links(nodes, others, payload.direction):
             link.added[name] = latency
-        return Done((*item, *two), f"{_between(item, two)} became slower", self._undo_with_heal(name))
+        return Done((*nodes, *others), f"{_between(nodes, others)} became slower", self._undo_with_heal(name))
 
     @performs(LimitBandwidth)
     async def _limit_bandwidth(self, name: str, payload: LimitBandwidth) -> Done:
-        item, two = map(self.resolve, payload.between)
-        for link in self._links(item, two, payload.direction):
+        nodes, others = map(self.resolve, payload.between)
+        for link in self._links(nodes, others, payload.direction):
             link.bytes_per_second[name] = payload.bytes_per_second
-        sentence = f"{_between(item, two)} was limited to {payload.bytes_per_second} bytes a second"
-        return Done((*item, *two), sentence, self._undo_with_heal(name))
+        sentence = f"{_between(nodes, others)} was limited to {payload.bytes_per_second} bytes a second"
+        return Done((*nodes, *others), sentence, self._undo_with_heal(name))
 
     @performs(Loss)
     async def _loss(self, name: str, payload: Loss) -> Done:
-        item, two = map(self.resolve, payload.between)
-        for link in self._links(item, two, payload.direction):
+        nodes, others = map(self.resolve, payload.between)
+        for link in self._links(nodes, others, payload.direction):
             link.loss[name] = payload.rate_ppm / 1_000_000
-        sentence = f"{_between(item, two)} lost {payload.rate_ppm / 10_000:g} % of its packets"
-        return Done((*item, *two), sentence, self._undo_with_heal(name))
+        sentence = f"{_between(nodes, others)} lost {payload.rate_ppm / 10_000:g} % of its packets"
+        return Done((*nodes, *others), sentence, self._undo_with_heal(name))
 
     @performs(Heal)
     async def _heal(self, name: str, payload: Heal) -> Done:
@@ -282,15 +282,15 @@ class Faults:
             labels.update(dict.fromkeys([*link.cuts, *link.added, *link.loss, *link.bytes_per_second]))
         return tuple(label for label in labels if not label.startswith("network"))
 
-    def _links(self, nodes: Nodes, two: Nodes, direction: Direction) -> list[Link]:
+    def _links(self, nodes: Nodes, others: Nodes, direction: Direction) -> list[Link]:
         """Return the links between two sets of nodes.
 
         Args:
-            direction: `from` for messages that `one` sends, `to` for messages that it receives, `both` for both.
+            direction: `from` for messages that `nodes` send, `to` for messages that they receive, `both` for both.
         """
         pairs = []
         for a in nodes:
-            for b in two:
+            for b in others:
                 if direction in ("both", "from"):
                     pairs.append((a, b))
                 if direction in ("both", "to"):
@@ -301,11 +301,11 @@ class Faults:
 
     @performs(ResetPeer)
     async def _reset_peer(self, name: str, payload: ResetPeer) -> Done:
-        item, two = map(self.resolve, payload.between)
-        count = sum([await self._cluster.fabric.reset(a, b) for a in item for b in two])
+        nodes, others = map(self.resolve, payload.between)
+        count = sum([await self._cluster.fabric.reset(a, b) for a in nodes for b in others])
         return Done(
-            (*item, *two),
-            f"{count_of(count, 'connection')} between {listed(item)} and {listed(two)} {_were(count)} reset",
+            (*nodes, *others),
+            f"{count_of(count, 'connection')} between {listed(nodes)} and {listed(others)} {_were(count)} reset",
         )
 
     @performs(Hold)
@@ -556,5 +556,5 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _between(nodes: Nodes, two: Nodes) -> str:
-    return f"the link between {listed(nodes)} and {listed(two)}"
+def _between(nodes: Nodes, others: Nodes) -> str:
+    return f"the link between {listed(nodes)} and {listed(others)}"

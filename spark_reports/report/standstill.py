@@ -123,11 +123,11 @@ def others(known: Sequence[Standstill], tables: Tables) -> str:
 def held_back(stalls: Iterable[Row], described: Sequence[Standstill] = ()) -> list[str]:
     """Return sentences about the longest stalls of high watermarks and the followers that caused them.
 
-    Stalls that ended together share a sentence. Stalls during a wait in `told` are left out.
+    Stalls that ended together share a sentence. Stalls during a wait in `described` are left out.
 
     Args:
         stalls: rows of hw_stalls.
-        told: waits that the page describes elsewhere.
+        described: waits that the page describes elsewhere.
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in described))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)

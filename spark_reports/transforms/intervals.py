@@ -14,15 +14,15 @@ from pyspark.sql import functions as F
 from spark_reports.schema import RUN
 
 
-def overlapping(data_frame: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return each pair of intervals of `one` and `other` that have the same key and overlap in virtual time.
+def overlapping(intervals: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return each pair of intervals, one from each side, that have the same key and overlap in virtual time.
 
     An interval of length 0 overlaps with intervals that contain it. Both sides are assigned to time slots, whose width
-    is the average distance between starts in `one`. Each pair is found in the slot in which the later interval starts.
-    This is fast only if few intervals of a key overlap with each other on the same side.
+    is the average distance between the starts of `intervals`. Each pair is found in the slot in which the later one
+    starts. This is fast only if few intervals of a key overlap with each other on the same side.
 
     Args:
-        one: *key, from_us, until_us and other columns; it is broadcast.
+        intervals: *key, from_us, until_us and other columns; it is broadcast.
         other: *key, other_from_us, other_until_us and other columns.
         key: key columns; the first is the run.
 
@@ -31,26 +31,26 @@ def overlapping(data_frame: DataFrame, other: DataFrame, key: Sequence[str]) -> 
     """
     average = F.expr(f"(max(from_us) - min(from_us)) * count(DISTINCT struct({', '.join(key)})) div count(*)")
     scale = F.broadcast(
-        data_frame.groupBy(RUN)
+        intervals.groupBy(RUN)
         .agg(F.min("from_us").alias("_first"), F.max("from_us").alias("_last"), average.alias("_width"))
         .withColumn("_width", F.greatest(F.lit(1), "_width"))
     )
     helpers = ("_first", "_last", "_width", "_slot")
 
     def slot(at_us: str) -> Column:
-        # All times before the first start in `one` are in the first slot, all after the last start in the last slot.
+        # All times before the first start of `intervals` are in the first slot, all after the last in the last slot.
         return F.expr(f"greatest(_first, least({at_us}, _last)) div _width")
 
-    def slotted(intervals: DataFrame, from_us: str, until_us: str) -> DataFrame:
+    def slotted(side: DataFrame, from_us: str, until_us: str) -> DataFrame:
         slots = F.sequence(slot(from_us), slot(until_us))
-        return intervals.join(scale, RUN).withColumn("_slot", F.explode(slots))
+        return side.join(scale, RUN).withColumn("_slot", F.explode(slots))
 
     shares_time = (F.col("from_us") < F.col("other_until_us")) & (F.col("other_from_us") < F.col("until_us"))
     found_here = F.col("_slot") == slot("greatest(from_us, other_from_us)")
-    ones = F.broadcast(slotted(data_frame, "from_us", "until_us").drop(*helpers[:3]))
+    broadcast = F.broadcast(slotted(intervals, "from_us", "until_us").drop(*helpers[:3]))
     return (
         slotted(other, "other_from_us", "other_until_us")
-        .join(ones, [*key, "_slot"])
+        .join(broadcast, [*key, "_slot"])
         .filter(shares_time & found_here)
         .drop(*helpers)
     )

@@ -485,7 +485,7 @@ def _shortest(readings: list[_Reading]) -> list[_Reading]:
 
 
 def _explains(reading: _Reading, other: _Reading) -> bool:
-    """Return whether `one` makes `other` superfluous: its number is not higher on any connection."""
+    """Return whether `reading` makes `other` superfluous: its number is not higher on any connection."""
     return all(passed <= other.get(connection, 0) for connection, passed in reading.items())
 
 

@@ -206,7 +206,7 @@ class _Progress:
         return bool(self.found and self._asked.first)
 
     def shrinks(self, shrunk: Shrunk, found: Sequence[Found]) -> None:
-        """Show the progress of shrinking: `one` is the latest version of one of the schedules in `found`."""
+        """Show the progress of shrinking: `shrunk` is the latest version of one of the schedules in `found`."""
         whole = found[shrunk.number]
         gone = 1.0 if shrunk.done else 1 - shrunk.steps / len(whole.schedule.tree["timeline"])
         self._show((shrunk.number + gone) / len(found), f"seed {whole.seed}: shrunk to {shrunk.steps} steps")
