@@ -16,7 +16,7 @@ from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group, Protocols
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.share_group import ShareGroup
-from cluster.groups.state.streams_group import Pairs, UserEndpoint
+from cluster.groups.state.streams_group import EndpointPartitions, Pairs, UserEndpoint
 from cluster.groups.state.tasks import Tasks
 from cluster.groups.state.topology import MissingTopic, Status
 from cluster.protocol.entities import Entity
@@ -225,6 +225,7 @@ class StreamsHeartbeat(MemberHeartbeat):
         topology: topology of the application; only a member that joins sends it.
         owned: active, standby and warm-up tasks of the member.
         shuts_down: True to stop all members of the application.
+        endpoints_epoch: epoch of the endpoints that the member knows.
     """
 
     instance_id: str | None
@@ -235,6 +236,7 @@ class StreamsHeartbeat(MemberHeartbeat):
     user_endpoint: UserEndpoint | None
     client_tags: Pairs | None
     shuts_down: bool
+    endpoints_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +360,8 @@ class ConsumerHeartbeatResult(NamedTuple):
         assigned: partitions or tasks of the member; None if they have not changed.
         message: error message, None if there is none.
         statuses: problems of a streams group, such as a delayed assignment.
+        endpoints_epoch: epoch of a streams group's endpoints.
+        endpoints: endpoints of a streams group; None if the member knows them.
     """
 
     error: ErrorCode
@@ -367,6 +371,8 @@ class ConsumerHeartbeatResult(NamedTuple):
     assigned: tuple[Any, ...] | None = None
     message: str | None = None
     statuses: tuple[Status, ...] = ()
+    endpoints_epoch: int = 0
+    endpoints: tuple[EndpointPartitions, ...] | None = None
 
 
 class CommitResult(NamedTuple):

@@ -4,7 +4,8 @@ A heartbeat is handled in five steps: the member is created or changed; the firs
 the topics of the topology are looked up, and missing internal topics are created; for a new group epoch, the target
 assignment is computed; the member moves one step towards its target.
 
-Static members came with 4.4. Simplified: responses lack the endpoints of other members (for interactive queries).
+Static members came with 4.4. Members learn what is read at each endpoint of the group (application.server), for
+interactive queries. Simplified: in all releases an endpoint that changes counts at once, as in 4.4.
 Source: GroupMetadataManager.streamsGroupHeartbeat
 """
 
@@ -72,6 +73,7 @@ class StreamsMembership(ConsumerSteps):
             topology = _topology(group, event)
             configured = configure(topology, self._topics.partitions_of)
             _check_tasks(configured, owned or ())
+            _check_endpoints(group, before, event, configured)
         except KafkaError:
             change.abandon()  # The former id of a static member may already be replaced.
             raise
@@ -79,6 +81,7 @@ class StreamsMembership(ConsumerSteps):
         classic = self._index.groups.get(group.group_id)
         if classic is not None:
             self._migration.take_over(change, classic)
+        is_new = group.group_id not in self._index.consumer_groups
         self._index.consumer_groups[group.group_id] = group
         is_first = not change.kept.members
         self._subscribe(change, group, before, event, topology, configured)
@@ -104,13 +107,29 @@ class StreamsMembership(ConsumerSteps):
             who = f"Streams group member {shown(group.shutdown_by)} encountered a fatal error"
             statuses.append((SHUTDOWN_APPLICATION, f"{who} and requested a shutdown for the entire application."))
         assigned = after.assigned if joins or after.assigned != before.assigned else None
+        # As in Kafka, a group's first heartbeat leaves the epoch at 0.
+        if not is_new and (
+            after.user_endpoint != before.user_endpoint
+            or (after.assigned != before.assigned and after.user_endpoint is not None)
+        ):
+            group.endpoints_epoch += 1
+        endpoints_epoch = group.endpoints_epoch
+        is_known = event.endpoints_epoch == endpoints_epoch
+        endpoints = None if is_known else group.endpoints(self._topics.partitions_of)
         heartbeat_ms = self._configs.heartbeat_interval_ms(group)
 
         def answer(error: ErrorCode, now_us: int) -> None:
             result = ConsumerHeartbeatResult(error)
             if error is ErrorCode.NONE:
                 result = ConsumerHeartbeatResult(
-                    error, after.member_id, after.epoch, heartbeat_ms, assigned, statuses=tuple(statuses)
+                    error,
+                    after.member_id,
+                    after.epoch,
+                    heartbeat_ms,
+                    assigned,
+                    statuses=tuple(statuses),
+                    endpoints_epoch=endpoints_epoch,
+                    endpoints=endpoints,
                 )
                 if configured.missing:
                     self._desk.want(CreateTopics(configured.missing))
@@ -279,6 +298,20 @@ def _check_tasks(configured: Configured, owned: Tasks) -> None:
                 f"Task {number} for subtopology {shown(name)} is invalid. Number of tasks for this subtopology: "
                 f"{count}",
             )
+
+
+def _check_endpoints(
+    group: StreamsGroup, before: StreamsMember, event: StreamsHeartbeat, configured: Configured
+) -> None:
+    """Raise UNKNOWN_SERVER_ERROR where Kafka cannot list the endpoints because the topology has no tasks.
+
+    Without endpoints, the member would learn that topics are missing. Source: EndpointToPartitionsManager
+    """
+    ours = event.user_endpoint or before.user_endpoint
+    has_endpoints = ours is not None or any(member.user_endpoint is not None for member in group.members.values())
+    changes = event.endpoints_epoch != group.endpoints_epoch or (ours is not None and bool(before.assigned))
+    if not configured.counts and has_endpoints and changes:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _check(event: StreamsHeartbeat, *, has_static: bool) -> None:

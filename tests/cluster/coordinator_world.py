@@ -59,6 +59,7 @@ from cluster.groups.state.group import Group
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_key
+from cluster.groups.state.streams_group import UserEndpoint
 from cluster.groups.state.tasks import ACTIVE, STANDBY, StreamsTask
 from cluster.groups.state.topology import topology_class
 from cluster.groups.topic_directory import TopicDirectory
@@ -437,10 +438,13 @@ class CoordinatorWorld:
         stops: str = "",
         group: str = "g",
         instance: str | None = None,
+        endpoint: UserEndpoint | None = None,
+        knows: int = -1,
     ) -> list[str]:
         """A heartbeat of KIP-1071, of a member of one process unless said. shape: what the application does
 
         version: of its topology     owned, standby: tasks that it has     stops=all: the whole application
+        knows: epoch of the endpoints that it knows
         """
         joins = epoch == 0
         tasks = None if owned is None and not joins else tuple(sorted(task(one, ACTIVE) for one in owned or ()))
@@ -459,9 +463,10 @@ class CoordinatorWorld:
             topology=topology(version, SHAPES[shape]) if joins else None,
             owned=(tasks, kept, None if tasks is None else ()),
             process_id=process or f"process-of-{member}" if joins else None,
-            user_endpoint=None,
+            user_endpoint=endpoint,
             client_tags=None,
             shuts_down=bool(stops),
+            endpoints_epoch=knows,
         )
         return self.step(event)
 

@@ -57,4 +57,12 @@ OF_STREAMS: tuple[Mutant, ...] = (
         "",
         OF_GROUPS + "test_a_failed_write_takes_back_the_topology_too",
     ),
+    mutant(
+        "moved-task-is-not-told",
+        "Members learn of tasks that move between endpoints",
+        MEMBERSHIP,
+        "or (after.assigned != before.assigned and after.user_endpoint is not None)",
+        "or False",
+        OF_GROUPS + "test_members_learn_who_reads_what_when_a_member_comes_and_tasks_move",
+    ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from cluster.broker.apis.api import BrokerParts, Serve, Values
@@ -17,7 +18,7 @@ from cluster.broker.apis.groups_described import DescribesGroups
 from cluster.broker.apis.refusals import ABSENT, Refused, always, each
 from cluster.groups.inputs import ConsumerHeartbeatResult, StreamsHeartbeat
 from cluster.groups.state.consumer_group import ConsumerGroup
-from cluster.groups.state.streams_group import StreamsGroup, StreamsMember, UserEndpoint
+from cluster.groups.state.streams_group import EndpointPartitions, StreamsGroup, StreamsMember, UserEndpoint
 from cluster.groups.state.tasks import ACTIVE, STANDBY, WARMUP, StreamsTask, Tasks, by_subtopology
 from cluster.groups.state.topology import configure, subtopologies
 from cluster.protocol import cold
@@ -26,6 +27,7 @@ from cluster.protocol.versions import STREAMS_GROUP_DESCRIBE, STREAMS_GROUP_HEAR
 from cluster.server.responder import Handler
 from controller.features import STREAMS_VERSION
 from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 
 KINDS: Final = {"active_tasks": ACTIVE, "standby_tasks": STANDBY, "warmup_tasks": WARMUP}
 """Kind of tasks by field of a request or response."""
@@ -53,6 +55,7 @@ class StreamsGroupHeartbeatHandler(MemberHeartbeatHandler):
             user_endpoint=None if endpoint is None else UserEndpoint(str(endpoint.host), int(endpoint.port)),
             client_tags=None if tags is None else tuple(sorted((str(tag.key), str(tag.value)) for tag in tags)),
             shuts_down=bool(request.shutdown_application),
+            endpoints_epoch=int(request.endpoint_information_epoch),
         )
 
     def _fields(self, result: ConsumerHeartbeatResult) -> Values:
@@ -65,7 +68,22 @@ class StreamsGroupHeartbeatHandler(MemberHeartbeatHandler):
             "heartbeat_interval": result.heartbeat_interval_ms,
             "status": statuses if result.error is ErrorCode.NONE else None,
             **({} if result.assigned is None else _by_kind(result.assigned)),
+            "endpoint_information_epoch": result.endpoints_epoch,
+            "partitions_by_user_endpoint": None if result.endpoints is None else list(map(_endpoint, result.endpoints)),
         }
+
+
+def _endpoint(known: EndpointPartitions) -> Values:
+    return {
+        "user_endpoint": known.endpoint._asdict(),
+        "active_partitions": _by_topic(known.active),
+        "standby_partitions": _by_topic(known.standby),
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[Values]:
+    topics = groupby(partitions, key=lambda name: name.topic)
+    return [{"topic": topic, "partitions": [name.partition for name in names]} for topic, names in topics]
 
 
 def _tasks(kind: int, named: Iterable[Entity] | None) -> Tasks | None:

@@ -77,6 +77,14 @@ class UserEndpoint(NamedTuple):
     port: int
 
 
+class EndpointPartitions(NamedTuple):
+    """The partitions that the tasks of the member with an endpoint read, in ascending order."""
+
+    endpoint: UserEndpoint
+    active: tuple[TopicPartition, ...]
+    standby: tuple[TopicPartition, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember(ConsumerMember):
     """A member of a streams group: one thread of an application.
@@ -112,6 +120,8 @@ class StreamsGroup(ConsumerGroup):
         configs: group settings that the assignor uses, stored with the group epoch.
         shutdown_by: id of the member that requested a shutdown of the whole application; it is not stored in the log.
         delay: timer of the first assignment.
+        endpoints_epoch: number of changes of the members' endpoints and of what is read there. A new coordinator begins
+            at 0. Source: endpointInformationEpoch
     """
 
     TYPE = STREAMS
@@ -127,6 +137,7 @@ class StreamsGroup(ConsumerGroup):
         self.configs: Pairs = ()
         self.shutdown_by: str | None = None
         self.delay: Timer | None = None
+        self.endpoints_epoch = 0
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -165,8 +176,22 @@ class StreamsGroup(ConsumerGroup):
         tasks = (StreamsTask(ACTIVE, reader, name.partition) for reader in readers)
         return next((member.assignment_epoch(task) for task in tasks), None)
 
-    def read_by(self, tasks: Tasks, partitions_of: PartitionsOf) -> tuple[TopicPartition, ...]:
-        """Return the partitions that the active ones of these tasks read, in ascending order."""
+    def endpoints(self, partitions_of: PartitionsOf) -> tuple[EndpointPartitions, ...]:
+        """Return the members' endpoints, and what is read at each. Source: buildEndpointToPartitions"""
+        return tuple(
+            EndpointPartitions(
+                member.user_endpoint,
+                self.read_by(member.assigned, partitions_of),
+                self.read_by(member.assigned, partitions_of, (STANDBY, WARMUP)),
+            )
+            for member in self.members.values()
+            if member.user_endpoint is not None
+        )
+
+    def read_by(
+        self, tasks: Tasks, partitions_of: PartitionsOf, kinds: tuple[int, ...] = (ACTIVE,)
+    ) -> tuple[TopicPartition, ...]:
+        """Return the partitions that those of the tasks read that have one of the kinds, in ascending order."""
         parts = (
             {subtopology.subtopology_id: subtopology for subtopology in self.topology.subtopologies}
             if self.topology is not None
@@ -175,7 +200,7 @@ class StreamsGroup(ConsumerGroup):
         found = (
             TopicPartition(topic, task.partition)
             for task in tasks
-            if task.kind == ACTIVE and task.subtopology in parts
+            if task.kind in kinds and task.subtopology in parts
             for topic in sources_of(parts[task.subtopology])
             if task.partition < (partitions_of(topic) or 0)
         )

@@ -91,6 +91,34 @@ class Client:
         self.begin_anew()
 
 
+def test_members_learn_who_reads_what_when_a_member_comes_and_tasks_move() -> None:
+    world = CoordinatorWorld(**NO_DELAY, streams_num_standby_replicas=1)
+    world.make_topic("counts", 3)
+    knows = {"a": -1, "b": -1}
+
+    def beat(name: str, epoch: int, *owned: str) -> dict[str, str] | None:
+        where = UserEndpoint(name, 80)
+        world.stream(name, epoch, "store", owned=owned, endpoint=where, knows=knows[name])
+        result = world.answers[len(world.requests)]
+        assert isinstance(result, ConsumerHeartbeatResult)
+        assert (result.endpoints is None) == (result.endpoints_epoch == knows[name])
+        knows[name] = result.endpoints_epoch
+        if result.endpoints is None:
+            return None
+        return {
+            where.host: f"active {' '.join(map(str, active))}, standby {' '.join(map(str, standby))}"
+            for where, active, standby in result.endpoints
+        }
+
+    assert beat("a", 0) == {"a": "active t-0 t-1 t-2, standby "}
+    assert beat("b", 0) == {"a": "active t-0 t-1 t-2, standby ", "b": "active , standby t-0 t-1"}
+    assert beat("a", 2, "0_0", "0_1", "0_2") == {"a": "active t-0 t-1, standby ", "b": "active , standby t-0 t-1"}
+    assert beat("a", 2, "0_0", "0_1") is None, "nothing has changed"
+    assert beat("b", 3) == {"a": "active t-0 t-1, standby ", "b": "active t-2, standby t-0 t-1"}
+    assert beat("a", 3, "0_0", "0_1") == {"a": "active t-0 t-1, standby t-2", "b": "active t-2, standby t-0 t-1"}
+    assert knows == {"a": 4, "b": 3}, "b learns of the last change with its next heartbeat"
+
+
 @pytest.mark.parametrize("instances", [{}, {1: "i1", 2: "i2"}], ids=["dynamic", "static"])
 @pytest.mark.parametrize("standbys", [0, 1])
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["beat"] * 6 + ["leave", "vanish", "move", "wait"]))))

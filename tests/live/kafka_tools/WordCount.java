@@ -32,6 +32,8 @@ class WordCount {
     static final String GROUP = "words";
     static final String[] WORDS = {"acks", "broker", "epoch", "leader", "log"};
     static final int LINES = 90, FIRST = 30;
+    /** What each instance is to know of both: an endpoint, and how many partitions are read there. */
+    static final Map<String, Integer> EVERYWHERE = Map.of("host1:8001", 3, "host2:8002", 3);
     static String bootstrap;
 
     public static void main(String[] arguments) throws Exception {
@@ -46,6 +48,8 @@ class WordCount {
                 await(() -> instances.stream().allMatch(one -> one.state() == KafkaStreams.State.RUNNING), "not running");
             }
             System.out.println(described(admin, 2));
+            Condition isKnown = () -> instances.stream().allMatch(one -> readAt(one).equals(EVERYWHERE));
+            await(isKnown, "not known: " + readAt(instances.get(0)) + ", " + readAt(instances.get(1)));
             results.subscribe(List.of("counts"));
             for (int line = 0; line < LINES; line++) {
                 String text = Arrays.stream(WORDS).limit(1 + line % WORDS.length).collect(Collectors.joining(" "));
@@ -108,6 +112,11 @@ class WordCount {
         return type + " group of " + names + ", tasks " + tasks;
     }
 
+    static Map<String, Integer> readAt(KafkaStreams instance) {
+        return instance.metadataForAllStreamsClients().stream().collect(Collectors.toMap(
+            one -> one.host() + ":" + one.port(), one -> one.topicPartitions().size()));
+    }
+
     static long sum(Map<String, Long> counts) {
         return counts.values().stream().mapToLong(Long::longValue).sum();
     }
@@ -128,6 +137,7 @@ class WordCount {
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, GROUP);
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
         settings.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "instance-" + number);
+        settings.put(StreamsConfig.APPLICATION_SERVER_CONFIG, "host" + number + ":800" + number);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 3);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 500);

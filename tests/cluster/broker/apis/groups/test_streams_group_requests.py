@@ -42,6 +42,7 @@ def world(tmp_path: Path) -> BrokerWorld:
 
 def beat(world: BrokerWorld, epoch: int, topology: dict[str, Any] = COPY, **more: Any) -> Any:
     joins = epoch == 0
+    more.setdefault("user_endpoint", {"host": "h", "port": 8080} if joins else None)
     tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []} if joins else {}
     return Consumer(world, "member").ask(
         STREAMS_GROUP_HEARTBEAT,
@@ -52,7 +53,6 @@ def beat(world: BrokerWorld, epoch: int, topology: dict[str, Any] = COPY, **more
         rebalance_timeout=60_000 if joins else -1,
         topology=topology if joins else None,
         process_id="p" if joins else None,
-        user_endpoint={"host": "h", "port": 8080} if joins else None,
         client_tags=[{"key": "zone", "value": "a"}] if joins else None,
         **tasks,
         **more,
@@ -73,6 +73,26 @@ def test_a_member_gets_its_tasks_and_is_described(world: BrokerWorld) -> None:
     (member,) = found.members
     assert (member.process_id, member.user_endpoint.port, member.client_tags[0].value) == ("p", 8080, "a")
     assert member.assignment.active_tasks == member.target_assignment.active_tasks != ()
+
+
+def test_members_learn_what_is_read_at_each_endpoint(world: BrokerWorld) -> None:
+    first = beat(world, 0, endpoint_information_epoch=-1)
+    assert first.endpoint_information_epoch == 0, "Kafka loses the epoch of a group's first heartbeat"
+    (found,) = first.partitions_by_user_endpoint
+    assert (found.user_endpoint.host, found.user_endpoint.port, found.standby_partitions) == ("h", 8080, ())
+    assert [(one.topic, one.partitions) for one in found.active_partitions] == [("t", (0,))]
+    known = beat(world, 2, endpoint_information_epoch=0)
+    assert (known.endpoint_information_epoch, known.partitions_by_user_endpoint) == (0, None)
+    moved = beat(world, 2, endpoint_information_epoch=0, user_endpoint={"host": "other", "port": 1})
+    assert moved.endpoint_information_epoch == 1
+    assert [one.user_endpoint.host for one in moved.partitions_by_user_endpoint] == ["other"]
+
+
+def test_as_in_kafka_an_endpoint_is_no_help_where_a_source_topic_is_missing(world: BrokerWorld) -> None:
+    absent = {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["absent"]}]}
+    assert beat(world, 0, absent, endpoint_information_epoch=-1).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    without = beat(world, 0, absent, endpoint_information_epoch=-1, user_endpoint=None)
+    assert [one.status_detail for one in without.status] == ["Source topics absent are missing."]
 
 
 def test_a_streams_group_is_listed_and_is_no_classic_one(world: BrokerWorld) -> None:
