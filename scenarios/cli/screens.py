@@ -471,7 +471,7 @@ _RARE = (_UNSEEN, _OWED)
 _THEN_LOST = "acked, then lost"
 _LONG_UNREAD = f"unread for {duration(PATIENCE_US)} or more"
 _DURATIONS = (
-    "ack latency, median", "ack latency, worst", "no write succeeded for", "unread at a stretch, worst", "unread, mean"
+    "ack latency, median", "ack latency, worst", "no write succeeded for", "longest time unread", "mean time unread"
 )  # fmt: skip
 COMPARED_TIMES = (*_DURATIONS, "retries", _LONG_UNREAD)
 """Labels of figures that depend on time, so that even two live runs of the same scenario differ in them."""
@@ -524,8 +524,8 @@ def _figures_of_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, Figure]
     long = [item for item in unread if item["longest_us"] >= PATIENCE_US]
     return {
         _LONG_UNREAD: f"{len(long)} of {count_of(len(unread), 'partition')}",
-        "unread at a stretch, worst": max(item["longest_us"] for item in unread),
-        "unread, mean": sum(item["unread_us"] for item in unread) // len(unread),
+        "longest time unread": max(item["longest_us"] for item in unread),
+        "mean time unread": sum(item["unread_us"] for item in unread) // len(unread),
         "partitions moved": sum(item["moved"] for item in unread),
     }
 

@@ -224,7 +224,7 @@ def test_what_only_some_variants_have_is_compared_too() -> None:
     without = summary_of(nothing_lost(), [], variant="alone")
     for summaries in ([with_group, without], [without, with_group]):
         lines = compare_table(summaries, Style()).splitlines()
-        (mean,) = [line.split()[2:] for line in lines if line.startswith("  unread, mean")]
+        (mean,) = [line.split()[3:] for line in lines if line.startswith("  mean time unread")]
         assert sorted(mean) == ["3", "s", "–"]
 
 

@@ -124,7 +124,7 @@ UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = rang
 class PassiveKey(NamedTuple):
     """A broker key of Kafka that has no effect here. It is described with Kafka's default, for tools that read it.
 
-    Differs from Kafka: the key's feature does not exist here (TLS and SASL), or cannot be changed.
+    Differs from Kafka: its feature does not exist here, or is set by options of `highwater serve` (TLS, SASL, ACLs).
 
     Attributes:
         default: default value as Kafka prints it; None for null.
