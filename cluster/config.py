@@ -58,7 +58,7 @@ GROUP_LIMITS = (
     "group.streams.{}session.timeout.ms",
 )
 """Keys of brokers that have limits in the keys with `min.` and `max.`."""
-"""Simplified: group.consumer.max.assignment.interval.ms cannot be changed."""
+"""Simplified: the limits of these intervals, such as group.consumer.max.assignment.interval.ms, cannot be changed."""
 PARTITIONS_OF_TOPIC_MAX = 1000
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
 IP_OVERRIDES = rf"({_IP_OVERRIDE}(\s*,\s*{_IP_OVERRIDE})*)?"
@@ -254,6 +254,7 @@ class BrokerConfig(Config):
     group_share_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
     group_share_min_heartbeat_interval_ms: int = key(5000, low=1, high=INT32_MAX)
     group_share_max_heartbeat_interval_ms: int = key(15_000, low=1, high=INT32_MAX)
+    group_share_assignment_interval_ms: int = key(0, low=0, high=MAX_ASSIGNMENT_INTERVAL_MS)
     group_share_max_size: int = key(200, low=1, high=1000)
     group_share_max_share_sessions: int = key(2000, low=1, high=INT32_MAX)
     group_share_initialize_retry_interval_ms: int = key(30_000, low=1, high=INT32_MAX)

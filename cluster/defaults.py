@@ -25,6 +25,7 @@ _BROKER: Final[Mapping[str, Mapping[KafkaRelease, object]]] = {
     "group.consumer.migration.policy": {_FIRST: "disabled", KafkaRelease(4, 0): "bidirectional"},
     "group.coordinator.append.linger.ms": {_FIRST: 10, KafkaRelease(4, 0): 5, KafkaRelease(4, 2): -1},
     "group.max.session.timeout.ms": {_FIRST: 300_000, KafkaRelease(2, 3): 1_800_000},
+    "group.share.assignment.interval.ms": {_FIRST: 0, KafkaRelease(4, 3): 1000},
     "group.streams.assignment.interval.ms": {_FIRST: 0, KafkaRelease(4, 3): 1000},
     "log.cleaner.dedupe.buffer.size": {_FIRST: 524_288_000, KafkaRelease(0, 9): 134_217_728},
     "log.cleaner.enable": {_FIRST: False, KafkaRelease(0, 9): True},

@@ -165,7 +165,7 @@ zookeeper.metadata.migration.enable false
 """
 """Keys that are not yet supported, each with the values that change nothing; Kafka's default comes first."""
 _SHARE_AND_STREAMS_GROUPS: Final = """
-group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
+group.share.assignor.offload.enable group.share.assignors
 group.share.dlq.manager.class.name group.share.enable group.share.max.assignment.interval.ms group.share.max.groups
 group.share.min.assignment.interval.ms group.share.persister.class.name group.streams.acceptable.recovery.lag
 group.streams.assignor.offload.enable group.streams.assignors group.streams.max.assignment.interval.ms

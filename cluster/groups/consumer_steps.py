@@ -212,7 +212,7 @@ class ConsumerSteps:
         for member_id in group.members:
             if group.targets.get(member_id) != targets[member_id]:
                 change.add(TargetRecord(member_id, targets[member_id]))
-        change.add(TargetEpochRecord(group.epoch, self._desk.wall_ms(now_us) if interval_ms else NEVER_ASSIGNED))
+        change.add(target_epoch_record(self._desk, group, interval_ms, now_us))
         change.say(
             GroupAssigned(
                 node=self._desk.node,
@@ -224,13 +224,6 @@ class ConsumerSteps:
             )
         )
 
-    def is_due(self, group: ConsumerGroup, interval_ms: int, now_us: int) -> bool:
-        """Return True if the minimum interval since the last assignment is over.
-
-        Source: canComputeNextTargetAssignment
-        """
-        return group.assigned_ms == NEVER_ASSIGNED or self._desk.wall_ms(now_us) >= group.assigned_ms + interval_ms
-
     def assign(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
         """Compute target assignments if the group epoch is new, and return the member after a step towards its target.
 
@@ -241,7 +234,7 @@ class ConsumerSteps:
             owned: partitions that the member reports, None if it reports none.
         """
         group, interval_ms = change.group, self._desk.settings.consumer_assignment_interval_ms
-        if group.epoch > group.target_epoch and self.is_due(group, interval_ms, now_us):
+        if group.epoch > group.target_epoch and is_due(self._desk, group, interval_ms, now_us):
             self._assign(change, now_us)
         return self.reconcile(change, member_id, owned, now_us)
 
@@ -430,6 +423,16 @@ def remove(change: Change, member_id: str) -> None:
 
 def assignor_of(group: ConsumerGroup) -> str:
     return group.preferred_assignor() or DEFAULT_ASSIGNOR
+
+
+def is_due(desk: GroupDesk, group: ConsumerGroup, interval_ms: int, now_us: int) -> bool:
+    """Return True if the minimum interval since the last assignment is over. Source: canComputeNextTargetAssignment"""
+    return group.assigned_ms == NEVER_ASSIGNED or desk.wall_ms(now_us) >= group.assigned_ms + interval_ms
+
+
+def target_epoch_record(desk: GroupDesk, group: ConsumerGroup, interval_ms: int, now_us: int) -> TargetEpochRecord:
+    """Return the record of an assignment for the group epoch, with its time if there is a minimum interval."""
+    return TargetEpochRecord(group.epoch, desk.wall_ms(now_us) if interval_ms else NEVER_ASSIGNED)
 
 
 def note_emptied(change: Change, settings: GroupSettings) -> None:

@@ -90,6 +90,7 @@ class GroupSettings:
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5000
     share_max_size: int = 200
+    share_assignment_interval_ms: int = 0
     share_initialize_retry_interval_ms: int = 30_000
     streams_session_timeout_ms: int = 45_000
     streams_heartbeat_interval_ms: int = 5000

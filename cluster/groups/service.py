@@ -76,6 +76,7 @@ def group_settings(config: BrokerConfig, rules: Rules) -> GroupSettings:
         share_session_timeout_ms=config.group_share_session_timeout_ms,
         share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
         share_max_size=config.group_share_max_size,
+        share_assignment_interval_ms=config.group_share_assignment_interval_ms,
         share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         streams_session_timeout_ms=config.group_streams_session_timeout_ms,
         streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,

@@ -4,8 +4,7 @@ A heartbeat is handled in four steps: the member is created or changed, which ma
 epoch, a target assignment is computed; the member gets its target immediately; and the share coordinator initializes
 partitions of its topics that have no share state yet. The first heartbeat after that assigns these partitions.
 
-Simplified: targets are computed with each new group epoch; since 4.3 Kafka computes them at most once in
-group.share.assignment.interval.ms.
+Since 4.3 targets are computed at most once in group.share.assignment.interval.ms (KIP-1263).
 Source: GroupMetadataManager.shareGroupHeartbeat, initializeShareGroupState, uninitializeShareGroupState
 """
 
@@ -17,7 +16,16 @@ from typing import TypedDict
 from uuid import UUID
 
 from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_steps import TIMER_RETRY_MS, fenced, hear, note_emptied, remove, unknown
+from cluster.groups.consumer_steps import (
+    TIMER_RETRY_MS,
+    fenced,
+    hear,
+    is_due,
+    note_emptied,
+    remove,
+    target_epoch_record,
+    unknown,
+)
 from cluster.groups.desk import GroupConfigs, GroupDesk
 from cluster.groups.inputs import ConsumerHeartbeatResult, InitializeShares, ShareHeartbeat, SharesInitialized
 from cluster.groups.state.assignors import Partitions, TopicIdPartition
@@ -27,7 +35,6 @@ from cluster.groups.state.consumer_records import (
     GroupEpochRecord,
     MemberRecord,
     ShareTopics,
-    TargetEpochRecord,
     TargetRecord,
     current_record,
 )
@@ -76,8 +83,10 @@ class ShareMembership:
         self._index.share_groups[group.group_id] = group
         change = _change(group)
         raised = self._subscribe(change, group, before, event)
-        if group.epoch > group.target_epoch:
+        pause_ms = self._desk.settings.share_assignment_interval_ms
+        if group.epoch > group.target_epoch and is_due(self._desk, group, pause_ms, event.now_us):
             self._assign(change, group)
+            change.add(target_epoch_record(self._desk, group, pause_ms, event.now_us))
         after = self._reconcile(change, group, event.member_id, forced=raised)
         self._begin_session(group, after.member_id, event.now_us)
         wanted = self._initialize(change, group, event.now_us)
@@ -137,7 +146,6 @@ class ShareMembership:
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 change.add(TargetRecord(member_id, target))
-        change.add(TargetEpochRecord(group.epoch))
 
     def _reconcile(self, change: Change, group: ShareGroup, member_id: str, *, forced: bool) -> ConsumerMember:
         """Move a member to its target at once, because members of a share group share partitions; return the member.

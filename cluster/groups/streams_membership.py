@@ -17,7 +17,7 @@ from functools import partial
 
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_membership import NOT_SAID_MS, check_epoch
-from cluster.groups.consumer_steps import ConsumerSteps, hear, named, note_emptied, remove
+from cluster.groups.consumer_steps import ConsumerSteps, hear, is_due, named, note_emptied, remove
 from cluster.groups.desk import Departure, left
 from cluster.groups.inputs import ConsumerHeartbeatResult, CreateTopics, StreamsHeartbeat
 from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember
@@ -92,7 +92,7 @@ class StreamsMembership(ConsumerSteps):
             group.delay = self._desk.after(delay_ms, lambda at_us: self._assign_late(group, at_us), event.now_us)
         if group.delay is not None:
             statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."))
-        elif group.epoch > group.target_epoch and not self.is_due(group, interval_ms, event.now_us):
+        elif group.epoch > group.target_epoch and not is_due(self._desk, group, interval_ms, event.now_us):
             statuses.append((ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."))
         elif group.epoch > group.target_epoch:
             self._assign_tasks(change, group, configured, event.now_us)

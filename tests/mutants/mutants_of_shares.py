@@ -255,6 +255,14 @@ OF_SHARES: tuple[Mutant, ...] = (
         OF_REQUESTS + "test_a_member_with_another_epoch_is_fenced",
     ),
     mutant(
+        "share-groups-assign-at-once",
+        "Since 4.3 a share group assigns only once in group.share.assignment.interval.ms",
+        "cluster.groups.share_membership",
+        "if group.epoch > group.target_epoch and is_due(self._desk, group, pause_ms, event.now_us):",
+        "if group.epoch > group.target_epoch:",
+        OF_REQUESTS + "test_what_is_initialized_is_assigned_once_the_interval_is_over[1000]",
+    ),
+    mutant(
         "new-groups-begin-with-epoch-0",
         "A new group begins with epoch 1 since 4.3 (ModernGroup)",
         "cluster.groups.service",

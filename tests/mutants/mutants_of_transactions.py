@@ -633,7 +633,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "assigned-with-each-epoch",
         "Since 4.3 a group is assigned once in its interval (KIP-1263)",
         STEPS,
-        "group.epoch > group.target_epoch and self.is_due(group, interval_ms, now_us)",
+        "group.epoch > group.target_epoch and is_due(self._desk, group, interval_ms, now_us)",
         "group.epoch > group.target_epoch",
         "test tests/cluster/groups/test_consumer_groups.py::test_targets_are_computed_once_an_interval[True]",
     ),

@@ -19,6 +19,8 @@ from cluster.groups.state.assignors import Partitions, Targets, TopicIdPartition
 from cluster.groups.state.consumer_group import FIRST_EPOCH, ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.consumer_member import ConsumerMember, MemberState
 from cluster.groups.state.consumer_records import (
+    ASSIGNMENT_TIME_TAG,
+    NEVER_ASSIGNED,
     NO_TAGS,
     ConsumerRecord,
     CurrentAssignment,
@@ -32,6 +34,8 @@ from cluster.groups.state.consumer_records import (
     check_version,
     encode_key,
     encode_value,
+    number,
+    read_epoch,
     read_names,
     read_partitions,
     written_partitions,
@@ -117,8 +121,10 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
         case GroupEpochRecord(epoch, metadata_hash):
             value = None if epoch is None else encode_value(INT32.pack(epoch), INT64.pack(metadata_hash))
             return encode_key(EPOCH_KEY, group_id), value
-        case TargetEpochRecord(epoch):
-            return encode_key(TARGET_EPOCH_KEY, group_id), None if epoch is None else encode_value(INT32.pack(epoch))
+        case TargetEpochRecord(epoch, assigned_ms):
+            return encode_key(TARGET_EPOCH_KEY, group_id), None if epoch is None else encode_value(
+                INT32.pack(epoch), tags=number(ASSIGNMENT_TIME_TAG, assigned_ms, absent=NEVER_ASSIGNED)
+            )
         case TargetRecord(member_id, partitions):
             value = None if partitions is None else encode_value(written_partitions(partitions))
             return encode_key(TARGET_KEY, group_id, member_id), value
@@ -169,7 +175,9 @@ def read_share_record(version: int, whose: str, value: bytes | None) -> Consumer
                 return GroupEpochRecord(None)
             return GroupEpochRecord(INT32.unpack_from(value, 2)[0], INT64.unpack_from(value, 6)[0])
         case 12:
-            return TargetEpochRecord(None if value is None else INT32.unpack_from(value, 2)[0])
+            return (
+                TargetEpochRecord(None) if value is None else TargetEpochRecord(*read_epoch(value, ASSIGNMENT_TIME_TAG))
+            )
         case 13:
             return TargetRecord(whose, None if value is None else read_partitions(value, 2)[0])
         case 14:

@@ -106,7 +106,7 @@ def is_of_the_era(name: str, rules: Rules) -> bool:
         return False  # Highwater's key, not Kafka's.
     if name == "replica.lag.max.messages":
         return rules.isr_lag == "messages"
-    if name in ("group.consumer.assignment.interval.ms", "group.streams.assignment.interval.ms"):
+    if name.endswith(".assignment.interval.ms"):
         return rules.release >= KafkaRelease(4, 3)
     if not is_of_release(name, rules.release):
         return False

@@ -64,6 +64,22 @@ def test_the_first_member_of_a_share_group_gets_epoch_2(shares: Shares, is_alter
     assert shares.beat(0).member_epoch == 2
 
 
+@pytest.mark.parametrize("interval_ms", ["1000", "0"])
+def test_what_is_initialized_is_assigned_once_the_interval_is_over(tmp_path: Path, interval_ms: str) -> None:
+    """Source: maybeUpdateTargetAssignment(ShareGroup), canComputeNextTargetAssignment (4.3.1)"""
+    shares = Shares(tmp_path, **{"group.share.assignment.interval.ms": interval_ms})
+    first = shares.beat(0)
+    assert first.assignment.topic_partitions == (), "nothing is initialized"
+    second = shares.beat(first.member_epoch)
+    is_early = interval_ms == "1000"
+    assert (second.assignment is None) == is_early
+    shares.world.run(1000)
+    third = shares.beat(second.member_epoch)
+    assert (third.assignment is None) == (not is_early)
+    (assigned,) = (third if is_early else second).assignment.topic_partitions
+    assert assigned.partitions == (0,)
+
+
 def test_a_member_with_another_epoch_is_fenced(shares: Shares) -> None:
     epoch = shares.beat(0).member_epoch
     assert shares.beat(epoch + 1).error_code is ErrorCode.FENCED_MEMBER_EPOCH
