@@ -998,7 +998,7 @@ def _checked_kinds(fail_on: str | Sequence[str] | None) -> Sequence[str] | None:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_as_failures() -> Iterator[None]:
     """Turn a HighwaterError into a test failure with the same text and without a traceback of the fixture."""
     import pytest
 
@@ -1024,13 +1024,13 @@ def _kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     """
     import pytest
 
-    with _told():
+    with _errors_as_failures():
         arguments, fail_on = _cluster_arguments(request)
         kafka = cluster(**arguments, record=tmp_path_factory.getbasetemp(), keep=False).start()
     use = _Use(kafka, request.node.nodeid, fail_on)
     request.node.stash.setdefault(_uses(), []).append(use)
     yield kafka
-    with _told():
+    with _errors_as_failures():
         use.verdict = verdict = kafka.stop()
     if broken := use.broken(verdict.anomalies, kafka.faults):
         kafka.keep()
@@ -1120,7 +1120,7 @@ def _highwater_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Se
 
     session = _Session(tmp_path_factory.getbasetemp())
     yield session
-    with _told():
+    with _errors_as_failures():
         broken = session.stop()
     if broken:
         pytest.fail("\n".join(broken), pytrace=False)
@@ -1131,7 +1131,7 @@ def _kafka(request: pytest.FixtureRequest, _highwater_session: _Session) -> Iter
 
     Configure it like `kafka_cluster`. Tests with the same configuration share one cluster.
     """
-    with _told():
+    with _errors_as_failures():
         arguments, fail_on = _cluster_arguments(request)
         kafka = _highwater_session.cluster(arguments)
     shared = SharedCluster(kafka, len(_highwater_session.uses))
@@ -1140,7 +1140,7 @@ def _kafka(request: pytest.FixtureRequest, _highwater_session: _Session) -> Iter
     request.node.stash.setdefault(_uses(), []).append(use)
     yield shared
     if shared.faults:
-        with _told():
+        with _errors_as_failures():
             kafka.heal()
 
 

@@ -215,11 +215,11 @@ class GroupConfigs:
 
     def session_timeout_ms(self, group: ConsumerGroup) -> Setting:
         """Return a group's session timeout. Source: GroupMetadataManager.*GroupSessionTimeoutMs"""
-        return self._of(group, *self._sessions[group.TYPE])
+        return self._setting(group, *self._sessions[group.TYPE])
 
     def heartbeat_interval_ms(self, group: ConsumerGroup) -> int:
         """Return a group's heartbeat interval. Source: GroupMetadataManager.*GroupHeartbeatIntervalMs"""
-        return self._of(group, *self._intervals[group.TYPE]).value
+        return self._setting(group, *self._intervals[group.TYPE]).value
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None = None) -> None:
         """Raise GROUP_MAX_SIZE_REACHED if a member would be new in a full group. Source: throwIfConsumerGroupIsFull"""
@@ -233,8 +233,8 @@ class GroupConfigs:
 
     def standby_replicas(self, group: ConsumerGroup) -> int:
         """Return the number of standby tasks per stateful task. Source: streamsGroupAssignmentConfigs"""
-        return self._of(group, NUM_STANDBY_REPLICAS, self._standbys).value
+        return self._setting(group, NUM_STANDBY_REPLICAS, self._standbys).value
 
-    def _of(self, group: ConsumerGroup, key: str, otherwise: int) -> Setting:
+    def _setting(self, group: ConsumerGroup, key: str, otherwise: int) -> Setting:
         own = self._cache.image.group_config.get(group.group_id, {}).get(key)
         return Setting(f"group.{key}", otherwise) if own is None else Setting(key, int(own))

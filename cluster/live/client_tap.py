@@ -166,7 +166,7 @@ class ClientStory:
             case ProduceArrived():
                 self._produce(observation, now_us)
             case ProduceAnswered():
-                self._told(observation)
+                self._produce_answered(observation)
             case FetchArrived():
                 for partition, offset in paced(observation.offsets):
                     self._moved(partition, offset)
@@ -257,7 +257,7 @@ class ClientStory:
             )
         self.shared.names.answered(sent.batch)
 
-    def _told(self, answer: ProduceAnswered) -> None:
+    def _produce_answered(self, answer: ProduceAnswered) -> None:
         produced = self._produced.popleft()
         self._latest.append([])
         for part in paced(answer.partitions):

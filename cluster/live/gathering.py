@@ -33,7 +33,7 @@ class EventSource:
         receive: Callable[[AnswerTold | ObservationTold | ExitTold], None],
     ) -> None:
         self.read = read
-        self.told = receive
+        self.receive = receive
         self.numbers = array("q")
         """For each event of the node, its number in the trace."""
 
@@ -103,7 +103,7 @@ class GatheringTime(LiveTime):
         self._latest_us = self.now_us = log.at_us = max(self._latest_us, what.at_us)
         if not isinstance(what, EventsTold):
             log.cause = None
-            source.told(what)
+            source.receive(what)
             return
         for number, causes, event in what.events:
             assert number == len(source.numbers), "an event of a process is missing or repeated"

@@ -106,7 +106,7 @@ class RemoteHost(Host):
                     self.fabric.settled_some()
         return change
 
-    def _told(self, life: Life, what: AnswerTold | ObservationTold | ExitTold) -> None:
+    def _handle_report(self, life: Life, what: AnswerTold | ObservationTold | ExitTold) -> None:
         if isinstance(what, ObservationTold):
             self._observe(life, what)
         elif isinstance(what, ExitTold):
@@ -140,7 +140,9 @@ class RemoteHost(Host):
         state = self.fabric.state_around(self.name, core)
         own = self.fabric.launch(self.fabric.order_for(self.name, core.incarnation, state), theirs)
         theirs.close()
-        life = Life(own, ours, core, EventSource(lambda: self._read(life), lambda what: self._told(life, what)))
+        life = Life(
+            own, ours, core, EventSource(lambda: self._read(life), lambda what: self._handle_report(life, what))
+        )
         life.state = state
         self._life = life
         self.fabric.time.listen_to(life.source)

@@ -317,7 +317,7 @@ class Road:
             delay_us: latency of the link between the two cards.
             arrive: called when the last byte has arrived.
         """
-        left = partial(self._left, delay_us, arrive)
+        left = partial(self._begin_to_receive, delay_us, arrive)
         now_us = self._time.now_us
         cause = self._time.cause if cause is None else cause
         if self._out is None:
@@ -325,7 +325,7 @@ class Road:
         else:
             self._load(self._out, Parcel(size_bytes, cause, begins=left))
 
-    def _left(self, delay_us: int, arrive: Callable[[], None], piece: Piece) -> None:
+    def _begin_to_receive(self, delay_us: int, arrive: Callable[[], None], piece: Piece) -> None:
         """Begin to receive a piece when the sending card begins to send it.
 
         The receiving card cannot finish before the sending card, even if it is faster.

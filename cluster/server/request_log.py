@@ -95,7 +95,7 @@ class RequestLog:
         if request is not None:
             request.dequeued_us = self._stopwatch()
 
-    def told(self, connection: ConnectionId, peer: str, header: RequestHeader) -> None:
+    def decoded(self, connection: ConnectionId, peer: str, header: RequestHeader) -> None:
         """Store the decoded header of the request."""
         request = self._in_progress.get(connection)
         if request is not None:

@@ -282,9 +282,9 @@ class Responder:
             return frame
         key, version = header.api_key, header.api_version
         answer = cold.decode_response(key, version, bytearray(frame[SIZE_BYTES:]))
-        told_ms = cold.milliseconds(answer.throttle_time)
-        throttle_ms = self._quotas.answered(connection, header, told_ms)
-        if throttle_ms == told_ms:
+        answered_ms = cold.milliseconds(answer.throttle_time)
+        throttle_ms = self._quotas.answered(connection, header, answered_ms)
+        if throttle_ms == answered_ms:
             return frame
         longer = replace(answer, throttle_time=timedelta(milliseconds=throttle_ms))
         return cold.encode_response(key, version, header.correlation_id, longer)

@@ -273,7 +273,7 @@ class SocketServer:
         try:
             header = self.handle(connection, peer, frame, now_us)
             if self._requests is not None:
-                self._requests.told(connection, peer, header)
+                self._requests.decoded(connection, peer, header)
         except PeerViolation as violation:
             self.connections.close(connection, CloseCause.VIOLATION, str(violation))
         except Exception:  # A bug in Highwater: the client must not wait for an answer that never comes.

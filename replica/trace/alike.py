@@ -15,7 +15,7 @@ TOGETHER_US = 1_000_000
 """Events of different partitions share a line if they occur at most this many microseconds after the first event."""
 
 
-class Told(NamedTuple):
+class ShownEvent(NamedTuple):
     """An event to display, with a number that the caller has chosen, and the sign to display before the event."""
 
     at_us: int
@@ -27,7 +27,7 @@ class Told(NamedTuple):
 class Alike:
     """A single event, or events of different partitions that share a line."""
 
-    def __init__(self, first: Told) -> None:
+    def __init__(self, first: ShownEvent) -> None:
         self.first = first
         self.numbers = [first.number]
         self._events: dict[TopicPartition | None, TraceEvent] = {partition_of(first.event): first.event}
@@ -40,7 +40,7 @@ class Alike:
     def text(self) -> str:
         return words_of(list(self._events.values()))
 
-    def takes(self, entry: Told) -> bool:
+    def takes(self, entry: ShownEvent) -> bool:
         """Add an event with the same `fold_key` to these.
 
         Return False, and add nothing, if it happened too late after them or is about a partition that they have.
@@ -64,11 +64,11 @@ def words_of(events: Sequence[Any]) -> str:
     return str(events[0].sentence_of(events))
 
 
-def together(all_told: Iterable[Told]) -> list[Alike]:
+def together(entries: Iterable[ShownEvent]) -> list[Alike]:
     """Group the events that share a line. Events are in order of time, and groups in order of their first events."""
     groups: list[Alike] = []
     latest: dict[tuple[str, Hashable], Alike] = {}
-    for entry in all_told:
+    for entry in entries:
         kind = (entry.sign, entry.event.fold_key())
         group = latest.get(kind)
         if group is None or not isinstance(entry.event, OfPartitions) or not group.takes(entry):

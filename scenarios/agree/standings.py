@@ -39,7 +39,7 @@ class TimeGap:
 
 def standing_differences(runs: Runs) -> Iterator[WorldDifference]:
     for partition in runs.keys(lambda run: run.standings):
-        yield from _of(partition, runs)
+        yield from _partition_differences(partition, runs)
 
 
 def time_gaps(runs: Runs) -> Iterator[TimeGap]:
@@ -50,7 +50,7 @@ def time_gaps(runs: Runs) -> Iterator[TimeGap]:
                 yield TimeGap(partition, ours[left].at_us, theirs[right].at_us - ours[left].at_us)
 
 
-def _of(partition: str, runs: Runs) -> Iterator[WorldDifference]:
+def _partition_differences(partition: str, runs: Runs) -> Iterator[WorldDifference]:
     def agree(run_facts: RunFacts, other: RunFacts) -> bool:
         alignment = _aligned(partition, run_facts, other)
         return alignment.parts_at is None or _ended(partition, run_facts, other, alignment.parts_at, runs.slack_us)

@@ -214,9 +214,9 @@ class _LatencyOf:
         self._value = value
 
     def send(self) -> None:
-        self._producer.produce(self._topic, self._value, on_delivery=self._told)
+        self._producer.produce(self._topic, self._value, on_delivery=self._delivered)
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             self.latencies_s.append(message.latency())
 

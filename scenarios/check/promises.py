@@ -91,7 +91,7 @@ class Gap:
         newer = choices[choices.index(str(self.values[-1])) + 1 :]
         return f"{self.switch}={newer[0] if newer else Rules().value(self.switch)}"  # A teaching mutant comes last.
 
-    def told(self, rules: Rules) -> str:
+    def sentence(self, rules: Rules) -> str:
         """Return a text about the missing rule, such as "`isr-join: high-watermark` lacks KAFKA-7128 (2.0.1): ..."."""
         return f"`{self.switch}: {spelled(rules.value(self.switch))}` lacks {self.rule}"
 
@@ -320,7 +320,7 @@ def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -
     """Return texts that say why the rules do not promise the invariant; empty if they promise it."""
     if invariant in UNPROMISED:
         return (UNPROMISED[invariant],)
-    return tuple(gap.told(rules) for gap in gaps(rules, invariant, happened))
+    return tuple(gap.sentence(rules) for gap in gaps(rules, invariant, happened))
 
 
 # ------------------------------------------------------------------------------------------------------------- features

@@ -65,7 +65,7 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
         _key_events(story, style, again, verbose=verbose),
         *(ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
-        _told_and_true(summary, style),
+        _acks_and_logs(summary, style),
         _unread(summary),
         _share_groups(summary),
         _findings(summary, style, names_partitions=partitions > 1),
@@ -92,7 +92,7 @@ def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]
         findings = [*findings[:BRIEF_FINDINGS_MAX], f"      anomalies by kind: {counts} ({_where_all_are(summary)})"]
     return [
         _headline(summary, style),
-        _told_and_true(summary, style, BRIEF_MAX),
+        _acks_and_logs(summary, style, BRIEF_MAX),
         _longest_unread(summary),
         _expectations(summary, style)[: BRIEF_MAX + 1],
         _see_also(summary, again),
@@ -196,8 +196,8 @@ def _not_drawn(partitions: int) -> list[str]:
 # ------------------------------------------------------------------------------------------------ promise and truth
 
 
-def _told_and_true(summary: Summary, style: Style, producers_max: int | None = None) -> list[str]:
-    rows = [*_told(summary, producers_max), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
+def _acks_and_logs(summary: Summary, style: Style, producers_max: int | None = None) -> list[str]:
+    rows = [*_producer_rows(summary, producers_max), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
     width = max(24, min(max(len(label) for label, _, _ in rows) + 2, LABEL_WIDTH_MAX))
     lines = []
     for label, between, parts in rows:
@@ -210,7 +210,7 @@ _Row = tuple[str, str, Sequence[str]]
 """A row as (label, separator between the parts, parts)."""
 
 
-def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
+def _producer_rows(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
     """Yield rows with the records that each producer sent, and the acks and errors that it received.
 
     Args:

@@ -161,7 +161,7 @@ class _Teller(Listener):
             self.holdings.pop()
         self.holdings.append(Holding(at_us, brokers, self.believes))
 
-    def _here(self, event: Any) -> bool:
+    def _is_of_partition(self, event: Any) -> bool:
         return self.partition is not None and (event.topic, event.partition) == self.partition
 
     def _only(self) -> str:
@@ -230,7 +230,7 @@ class _Teller(Listener):
     @on(trace.HighWatermarkAdvanced)
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         offset = self.holders.get(event.node)
-        if not self._here(event) or event.role != "leader" or offset is None:
+        if not self._is_of_partition(event) or event.role != "leader" or offset is None:
             return
         if event.previous_high_watermark <= offset < event.high_watermark:
             self.committed_us = row.at_us
@@ -249,7 +249,7 @@ class _Teller(Listener):
 
     @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
-        if self._here(event) and self.transaction.marked(event, self.holders.get(event.node)):
+        if self._is_of_partition(event) and self.transaction.marked(event, self.holders.get(event.node)):
             self._say(row, event.full_sentence(), table=False)
 
     @on(trace.LastStableOffsetMoved)
@@ -258,7 +258,7 @@ class _Teller(Listener):
         if event.last_stable_offset < event.high_watermark:
             self.stable_offsets[name] = event.last_stable_offset
         offset = self.holders.get(event.node)
-        if not self._here(event) or offset is None:
+        if not self._is_of_partition(event) or offset is None:
             return
         is_held_up = event.last_stable_offset <= offset < event.high_watermark
         if is_held_up and not self.is_held_up:
@@ -418,7 +418,7 @@ class _Teller(Listener):
 
     @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        if not self._here(event) or event.broker is None:
+        if not self._is_of_partition(event) or event.broker is None:
             return
         if self._is_over():
             self.elected_uncleanly_later |= not event.clean
@@ -448,42 +448,47 @@ class _Teller(Listener):
             later = "came later in the order of the replicas"
             sentence += f" {listed(live)}, also live and in the ISR, {later}: {', '.join(event.candidates)}."
         if fenced:
-            sentence += f" {listed(fenced)} {_are(fenced)} running, but fenced; the controller elects no fenced broker."
+            sentence += (
+                f" {listed(fenced)} {_is_or_are(fenced)} running, but fenced; the controller elects no fenced broker."
+            )
         return sentence
 
     @on(trace.PartitionWentOffline)
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        if self._here(event) and not self._is_over():
+        if self._is_of_partition(event) and not self._is_over():
             self._say(row, event.full_sentence())
 
     @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        if self._here(event) and not self._is_over():
+        if self._is_of_partition(event) and not self._is_over():
             self._say(row, event.full_sentence(), table=False)
 
     @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        if self._here(event) and self._dropped(event.node, event.log_end_offset):
+        if self._is_of_partition(event) and self._dropped(event.node, event.log_end_offset):
             self.words[event.node] = "truncates it"
             self._say_gone(row, event)
 
     @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """Handle the deletion of a replica. If it is created again, its offsets belong to other records."""
-        if self._here(event) and self.holders.pop(event.node, None) is not None:
+        if self._is_of_partition(event) and self.holders.pop(event.node, None) is not None:
             self.words[event.node] = "deletes it"
             self._say_gone(row, event)
 
     @on(trace.RecordsExpired)
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
-        if self._here(event) and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset:
+        if (
+            self._is_of_partition(event)
+            and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset
+        ):
             del self.holders[event.node]
             self.words[event.node] = "lets it expire"
             self._say_gone(row, event)
 
     @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        if self._here(event) and self._dropped(event.node, event.log_end_offset):
+        if self._is_of_partition(event) and self._dropped(event.node, event.log_end_offset):
             self._lost_on_disk(row, event)
 
     def _lost_on_disk(self, row: TraceRow, event: trace.LogRecovered | trace.DataLost) -> None:
@@ -493,7 +498,7 @@ class _Teller(Listener):
 
     @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        if not self._here(event) or event.node not in self.holders:
+        if not self._is_of_partition(event) or event.node not in self.holders:
             return
         if not self._dropped(event.node, event.log_end_offset):
             self._say(row, event.full_sentence(), table=False)
@@ -510,7 +515,7 @@ class _Teller(Listener):
     @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         """Handle a damaged batch: the broker no longer counts as having the record."""
-        if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
+        if self._is_of_partition(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
             del self.holders[event.node]
             self.words[event.node] = "damages it"
             self._say_gone(row, event, decisive=True)
@@ -558,5 +563,5 @@ class _Teller(Listener):
         return remedies_for(self)
 
 
-def _are(names: Sequence[str]) -> str:
+def _is_or_are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"

@@ -85,7 +85,7 @@ class RecordFate:
     def sentence(self) -> str:
         parts = [self.outcome]
         if self.also_lost and self.saved:
-            parts.append(f"but {count_of(len(self.also_lost), 'other record')} lost: {_some(self.also_lost)}")
+            parts.append(f"but {count_of(len(self.also_lost), 'other record')} lost: {_first_names(self.also_lost)}")
         if self.no_writes_us:
             where = "" if self.partitions == 1 else f" to one or more of {self.partitions} partitions"
             parts.append(f"no writes{where} for {self.no_writes_us / 1e6:.1f} s")
@@ -241,5 +241,5 @@ def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> 
     return RecordFate(change, record, fate, also_lost, time_of_any(blocked), len(blocked))
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

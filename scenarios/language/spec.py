@@ -373,14 +373,14 @@ class Workload:
 
     def producer_config(self, release: KafkaRelease = BASE_RELEASE) -> ProducerConfig:
         """Return the typed configuration, with the values that KafkaProducer derives itself."""
-        return producer_config_from(self._of(ProducerConfig), release)
+        return producer_config_from(self._settings_of(ProducerConfig), release)
 
     def consumer_config(self, release: KafkaRelease = BASE_RELEASE) -> ConsumerConfig:
         of_members = {"transform": GroupConsumerConfig, "share_consumer": ShareConsumerConfig}
         schema = of_members.get(self.kind, ConsumerConfig)
-        return schema.from_mapping({**defaults_of(schema, release), **self._of(schema)})
+        return schema.from_mapping({**defaults_of(schema, release), **self._settings_of(schema)})
 
-    def _of(self, schema: type[Config]) -> Mapping[str, str]:
+    def _settings_of(self, schema: type[Config]) -> Mapping[str, str]:
         """Return the settings that belong to `schema`, because a transform mixes those of a producer and a consumer."""
         if self.kind != "transform":
             return self.config

@@ -168,7 +168,7 @@ class WriteTimes(Listener):
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        pending = self._of(event.topic, event.partition).pending
+        pending = self._attempts_of(event.topic, event.partition).pending
         of_client = pending.get(event.client)
         if of_client is None:
             of_client = pending[event.client] = {}
@@ -177,11 +177,11 @@ class WriteTimes(Listener):
     @on(trace.RecordAcked, trace.RecordHandedOver)
     def _succeeded(self, row: TraceRow, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
         """Count an ack as a success. With acks=0 the handover counts, because the client learns nothing more."""
-        self._of(event.topic, event.partition).succeed(self._taken(row.at_us, event), row.at_us)
+        self._attempts_of(event.topic, event.partition).succeed(self._taken(row.at_us, event), row.at_us)
 
     @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
-        self._of(event.topic, event.partition).end_in_vain(self._taken(row.at_us, event), row.at_us)
+        self._attempts_of(event.topic, event.partition).end_in_vain(self._taken(row.at_us, event), row.at_us)
 
     @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
@@ -197,7 +197,7 @@ class WriteTimes(Listener):
             if is_gone(name[0]) and not attempts.windows and not any(attempts.pending.values()):
                 del self._partitions[name]
 
-    def _of(self, topic: str, partition: int) -> Attempts:
+    def _attempts_of(self, topic: str, partition: int) -> Attempts:
         attempts = self._partitions.get((topic, partition))
         if attempts is None:
             attempts = self._partitions[topic, partition] = Attempts()

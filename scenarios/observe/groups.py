@@ -119,7 +119,7 @@ class Groups(Listener):
         self.instances[event.member] = event.instance
 
     @on(trace.GroupMemberLeft)
-    def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
+    def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         group = self._group(event)
         group.members.pop(event.member, None)
         self.instances.pop(event.member, None)
@@ -349,7 +349,7 @@ class ShareGroups(Listener):
         }
         return {"share_groups": found} if found else {}
 
-    def _of(
+    def _fates_of(
         self, event: trace.SharePartitionLoaded | trace.ShareRecordsAcquired | trace.ShareRecordsSettled
     ) -> ShareFates:
         name = TopicPartition(event.topic, event.partition)
@@ -357,18 +357,18 @@ class ShareGroups(Listener):
 
     @on(trace.SharePartitionLoaded)
     def _loaded(self, row: TraceRow, event: trace.SharePartitionLoaded) -> None:
-        self._of(event)
+        self._fates_of(event)
 
     @on(trace.ShareRecordsAcquired)
     def _acquired(self, row: TraceRow, event: trace.ShareRecordsAcquired) -> None:
-        fates = self._of(event)
+        fates = self._fates_of(event)
         fates.most = max(fates.most, event.delivery_count)
         for offset in range(event.first, event.last + 1):
             fates.deliveries[offset] = fates.deliveries.get(offset, 0) + 1
 
     @on(trace.ShareRecordsSettled)
     def _settled(self, row: TraceRow, event: trace.ShareRecordsSettled) -> None:
-        fates = self._of(event)
+        fates = self._fates_of(event)
         offsets = range(event.first, event.last + 1)
         if event.share_cause in trace.RELEASES:
             cause = event.share_cause.value

@@ -59,7 +59,7 @@ class CompactedBatches:
 
     def compacted(self, event: trace.BatchCompacted) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        before = self._of(partition, event.base_offset, event.crc)
+        before = self._rewritten_batch(partition, event.base_offset, event.crc)
         self.are_any = True
         if event.new_crc is None:
             self._removed.setdefault(partition, {})[event.base_offset] = event.last_offset
@@ -80,17 +80,17 @@ class CompactedBatches:
 
     # ------------------------------------------------------------------------------------------------------- questions
 
-    def _of(self, partition: TopicPartition, base_offset: int, crc: int) -> _Rewritten:
+    def _rewritten_batch(self, partition: TopicPartition, base_offset: int, crc: int) -> _Rewritten:
         found = self._rewritten.get(partition, {}).get((base_offset, crc)) if self._rewritten else None
         return _Rewritten(crc, frozenset()) if found is None else found
 
     def crc_as_appended(self, partition: TopicPartition, base_offset: int, crc: int) -> int:
         """Return the CRC that a batch had when it was appended, before any rewrite by the cleaner."""
-        return self._of(partition, base_offset, crc).crc if self._rewritten else crc
+        return self._rewritten_batch(partition, base_offset, crc).crc if self._rewritten else crc
 
     def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
         """Return the offsets of the records that compaction has removed from the batch with this new CRC."""
-        return self._of(partition, base_offset, crc).gone
+        return self._rewritten_batch(partition, base_offset, crc).gone
 
     def are_gone(self, partition: TopicPartition, low: int, high: int) -> bool:
         """Return True if the offsets [low, high) belong to batches that compaction has removed on some replica."""
@@ -263,7 +263,9 @@ class SentBatches:
         if known is None:
             known = self._partitions[partition] = PartitionBatches()
         latest = known.numbers.get(crc)
-        number = latest if latest < 0 or self._of(latest) == records else self._twin(known, crc, latest, records)
+        number = (
+            latest if latest < 0 or self._record_names(latest) == records else self._twin(known, crc, latest, records)
+        )
         if number < 0:
             number = len(self._sender)
             self._sender.append(0)
@@ -289,7 +291,7 @@ class SentBatches:
                 twins.placed[self._base_offset[latest]] = latest
             known.firsts[self.names.name(self._records[self._first[latest]])] = (crc, latest)
         _, number = known.firsts.get(records[0], (crc, -1))
-        return number if number >= 0 and self._of(number) == records else -1
+        return number if number >= 0 and self._record_names(number) == records else -1
 
     def appended(self, partition: TopicPartition, base_offset: int, crc: int) -> None:
         """Note that a leader has appended a batch."""
@@ -347,7 +349,7 @@ class SentBatches:
     def records(self, partition: TopicPartition, base_offset: int, crc: int) -> tuple[str, ...]:
         """Return the names of the records in a batch, in offset order, or () if its sender is unknown."""
         number = self._at(partition, base_offset, crc)
-        return () if number < 0 else self._of(number)
+        return () if number < 0 else self._record_names(number)
 
     def places(self, partition: TopicPartition, base_offset: int, crc: int) -> Integers:
         """Return the name indexes of the records in a batch, or an empty array if its sender is unknown."""
@@ -384,7 +386,7 @@ class SentBatches:
         return -1 if known is None else known.numbers.get(crc)
 
     def records_of(self, number: int) -> tuple[str, ...]:
-        return self._of(number)
+        return self._record_names(number)
 
     def _at(self, partition: TopicPartition, base_offset: int, crc: int) -> int:
         known = self._partitions.get(partition)
@@ -394,5 +396,5 @@ class SentBatches:
             crc = self.compacted.crc_as_appended(partition, base_offset, crc)
         return known.at(base_offset, crc)
 
-    def _of(self, number: int) -> tuple[str, ...]:
+    def _record_names(self, number: int) -> tuple[str, ...]:
         return tuple(self.names.at(self._records.between(self._first[number], self._first[number + 1])))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.alike import Alike, Told, together
+from replica.trace.alike import Alike, ShownEvent, together
 from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, TraceEvent, TraceRow
 from replica.trace.listening import Handler, Listener, on
@@ -143,8 +143,8 @@ class Story(Listener):
 
     @on(trace.FaultBegan, trace.FaultEnded)
     def _fault(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> None:
-        told_by_step = isinstance(event, trace.FaultEnded) and event.ended_by is not None
-        if event.verb not in TOLD_BY_THEIR_NODE and not told_by_step:
+        shown_by_step = isinstance(event, trace.FaultEnded) and event.ended_by is not None
+        if event.verb not in TOLD_BY_THEIR_NODE and not shown_by_step:
             self._say(row, event)
 
     @on(trace.NodeStopped)
@@ -415,7 +415,7 @@ class StoryGroup:
 def grouped(story: Story) -> list[StoryGroup]:
     """Return the groups of the story's lines, in the order of their first lines."""
     lines = story.lines
-    entries = (Told(line.at_us, line.event, number, line.sign) for number, line in enumerate(lines) if line.event)
+    entries = (ShownEvent(line.at_us, line.event, number, line.sign) for number, line in enumerate(lines) if line.event)
     groups = {alike.first.number: alike for alike in together(entries)}
     return [_group(line, groups.get(number)) for number, line in enumerate(lines) if not line.event or number in groups]
 

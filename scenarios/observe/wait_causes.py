@@ -162,11 +162,11 @@ class Settings:
     def text_of_client(self, client: str, key: str) -> Any:
         configs = self._configs.get(client)
         if configs is None:
-            configs = self._configs[client] = self._of(client)
+            configs = self._configs[client] = self._configs_of(client)
         attribute = key.replace(".", "_")
         return next((getattr(config, attribute) for config in configs if hasattr(config, attribute)), None)
 
-    def _of(self, client: str) -> tuple[Any, ...]:
+    def _configs_of(self, client: str) -> tuple[Any, ...]:
         workload = None if self._scenario is None else self._scenario.workloads.get(client)
         if self._scenario is None or workload is None:
             return ()

@@ -56,7 +56,7 @@ class _Writer:
     times: Attempts = field(default_factory=Attempts)
     attempts: deque[Attempt] = field(default_factory=latest)
     in_flight: dict[int, Attempt] = field(default_factory=dict)
-    told: int = 0
+    reported: int = 0
 
 
 class WaitTimes(Listener):
@@ -137,11 +137,11 @@ class WaitTimes(Listener):
         return at_us
 
     def _tell_writes(self, writer: _Writer, partition: TopicPartition, ended_by: str) -> None:
-        for window in writer.times.windows[writer.told :]:
+        for window in writer.times.windows[writer.reported :]:
             self._find_behind_now(partition, window.to_us)
             causes = WriteCauses(self.seen, writer.client, self._partition(*partition), tuple(writer.attempts))
             self._tell("writes", writer.client, partition, causes.stretches(window.from_us, window.to_us), ended_by)
-        writer.told = len(writer.times.windows)
+        writer.reported = len(writer.times.windows)
 
     # -------------------------------------------------------------------------------------------------------- reads
 

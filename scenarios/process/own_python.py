@@ -26,10 +26,10 @@ def environment() -> dict[str, str]:
     Source: docs.python.org, "Command line and environment", PYTHONSAFEPATH (3.11)
     """
     kept = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
-    return {**kept, **_ours()}
+    return {**kept, **_own_variables()}
 
 
-def _ours() -> Mapping[str, str]:
+def _own_variables() -> Mapping[str, str]:
     """Return the variables to set, PYTHONPATH only if Highwater is not installed, since it shadows Python's modules."""
     path = {} if HOME in _installed() else {"PYTHONPATH": HOME}
     return {"PYTHONSAFEPATH": "1", **path}
@@ -54,7 +54,7 @@ def as_environment() -> Iterator[None]:
 def _clean_environment() -> dict[str, str]:
     """Set the variables in os.environ. Return the previous values of those that existed."""
     before = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
-    os.environ.update(_ours())
+    os.environ.update(_own_variables())
     return before
 
 

@@ -112,17 +112,17 @@ def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[An
                     early[played] = _Raised(died)
         outcome = early.pop(index)
         if isinstance(outcome, _Raised):
-            if outcome.told:
-                outcome.error.add_note(outcome.told)
+            if outcome.traceback:
+                outcome.error.add_note(outcome.traceback)
             raise outcome.error
         yield outcome
 
 
 class _Raised(NamedTuple):
-    """An exception of a job. `told` is its traceback in the worker."""
+    """An exception of a job. `traceback` is that in the worker."""
 
     error: BaseException
-    told: str = ""
+    traceback: str = ""
 
 
 class _Player(Generic[Job]):

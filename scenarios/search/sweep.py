@@ -192,14 +192,14 @@ def invalid_values(
 def _as_varied(invalid: ScenarioInvalid, settings: Settings) -> ScenarioInvalid:
     """Return an error whose diagnostics about `settings` refer to the user's option `--vary` instead of `--set`."""
 
-    def told(found: Diagnostic) -> Diagnostic:
+    def varied(found: Diagnostic) -> Diagnostic:
         index = found.place
         flag, _, setting = ("", "", "") if index is None else index.source.name.partition(" ")
         if index is None or flag != "--set" or setting not in settings:
             return found
         return replace(found, place=replace(index, source=replace(index.source, name=f"--vary {setting}")))
 
-    return ScenarioInvalid(invalid.file, [told(diagnostic) for diagnostic in invalid.diagnostics])
+    return ScenarioInvalid(invalid.file, [varied(diagnostic) for diagnostic in invalid.diagnostics])
 
 
 def _refused(scenario: SweepScenario, settings: Sequence[Settings]) -> Iterator[tuple[Settings, ScenarioInvalid]]:

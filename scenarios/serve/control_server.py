@@ -140,7 +140,7 @@ class ControlServer:
                 gone = {str(partition): len(records) for partition, records in sorted(self._gone.items())}
                 return {"ok": True, "state": {**cluster_state(run), "acked_records_gone": gone}}
             case {"end": str(name)}:
-                return await self._told(lambda tell: run.timeline.submit_end(name, tell))
+                return await self._submit(lambda tell: run.timeline.submit_end(name, tell))
             case {"yaml": str(text)}:
                 return await self._step(text)
             case {"condition": str(text)}:
@@ -164,17 +164,17 @@ class ControlServer:
         topic = TopicSpec(
             name=wish.name, partitions=wish.partitions, assignment=None, replication_factor=wish.replication_factor
         )
-        return await self._told(lambda tell: run.timeline.submit_topic(topic, tell))
+        return await self._submit(lambda tell: run.timeline.submit_topic(topic, tell))
 
     async def _step(self, text: str) -> Answer:
         step, warnings = read_operator_step(text, self._run, self._next_index)
         self._next_index += 1
-        answer = await self._told(lambda tell: self._run.timeline.submit(step, tell))
+        answer = await self._submit(lambda tell: self._run.timeline.submit(step, tell))
         if warnings:
             answer["warnings"] = [warning.title for warning in warnings]
         return {**answer, "fault": step.name, "step": text}
 
-    async def _told(self, submit: Any) -> Answer:
+    async def _submit(self, submit: Any) -> Answer:
         """Submit an action to the timeline. Return the answer once the action has been performed or has failed.
 
         Args:

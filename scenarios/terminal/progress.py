@@ -110,10 +110,10 @@ class ProgressLine:
         """Print a line on a stderr that is not a terminal. The caller must hold the lock."""
         assert self._present is not None
         self._drawn_s = now_s
-        sys.stderr.write(f"{self._label}: {percent} % {self._present[1]}{self._left(now_s)}\n")
+        sys.stderr.write(f"{self._label}: {percent} % {self._present[1]}{self._time_left(now_s)}\n")
         sys.stderr.flush()
 
-    def _left(self, now_s: float) -> str:
+    def _time_left(self, now_s: float) -> str:
         """Return the estimated time left as text, "" if there is no estimate yet."""
         assert self._present is not None
         fraction = self._present[0]
@@ -131,7 +131,7 @@ class ProgressLine:
         self._shown = True
         filled = round(max(0.0, min(fraction, 1.0)) * 20)
         bar = "█" * filled + "·" * (20 - filled)
-        line = f"  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}{self._left(now_s)}"
+        line = f"  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}{self._time_left(now_s)}"
         sys.stderr.write(f"\r\x1b[K{line[: _room()]}")
         sys.stderr.flush()
 

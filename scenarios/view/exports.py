@@ -25,10 +25,12 @@ def perfetto(tape: Tape) -> str:
     """
     nodes, kinds, texts, partitions = map(list, (tape.nodes, tape.kinds, tape.texts, tape.partitions))
     events: list[dict[str, Any]] = [_process(_CLUSTER, "cluster")]
-    events += [_process(_of(index), f"{name} ({tape.roles.get(name, 'client')})") for index, name in enumerate(nodes)]
+    events += [
+        _process(_process_id(index), f"{name} ({tape.roles.get(name, 'client')})") for index, name in enumerate(nodes)
+    ]
     receivers = _receivers(tape)
     for index, at_us in enumerate(tape.at_us):
-        process = _of(tape.node[index])
+        process = _process_id(tape.node[index])
         common = {"pid": process, "tid": 1, "ts": at_us}
         kind, sentence = kinds[tape.kind[index]], texts[tape.text[index]]
         # A flow must be attached to a slice, so every event is a slice of one microsecond.
@@ -43,7 +45,13 @@ def perfetto(tape: Tape) -> str:
             if change[0] == "replica":
                 values = {"LEO": change[6], "HW": change[7]}
                 events.append(
-                    {"ph": "C", "pid": _of(change[2]), "ts": at_us, "name": partitions[change[1]], "args": values}
+                    {
+                        "ph": "C",
+                        "pid": _process_id(change[2]),
+                        "ts": at_us,
+                        "name": partitions[change[1]],
+                        "args": values,
+                    }
                 )
     for number, fault in enumerate(tape.faults):
         until_us = tape.end_us if fault.until_us is None else fault.until_us
@@ -58,7 +66,7 @@ def perfetto(tape: Tape) -> str:
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, separators=(",", ":"))
 
 
-def _of(node: int) -> int:
+def _process_id(node: int) -> int:
     return _CLUSTER if node == NOTHING else node + _CLUSTER + 1
 
 

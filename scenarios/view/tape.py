@@ -243,16 +243,16 @@ class TapeRecorder(Listener):
             self.tape.left_out += 1
             return
         text = line.text if line else self._sentence(event)
-        if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_told(row, event):
+        if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_shown(row, event):
             return
         self._put(row, line.sign if line else "", text)
 
-    def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> bool:
+    def _is_shown(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> bool:
         """Return True if another event on the tape already describes the begin or end of a fault, such as NodeStopped.
 
         The event then gets no item of its own, and its changes are added to the last item.
         """
-        index = self._told_at(row, event)
+        index = self._index_of_node_event(row, event)
         if index == NOTHING:
             return False
         self.tape.places[row.seq] = index
@@ -260,7 +260,7 @@ class TapeRecorder(Listener):
         self._waiting = []
         return True
 
-    def _told_at(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> int:
+    def _index_of_node_event(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> int:
         tape = self.tape
         if isinstance(event, trace.FaultEnded) and event.ended_by is not None:
             return max((tape.places.get(cause, NOTHING) for cause in row.causes), default=NOTHING)

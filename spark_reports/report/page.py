@@ -19,7 +19,7 @@ from spark_reports.report.decisive import Span, decisive_span, together
 from spark_reports.report.differences import differences
 from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
 from spark_reports.report.heading import Heading, settings
-from spark_reports.report.moments import told_moments
+from spark_reports.report.moments import moment_lines
 from spark_reports.report.notes import (
     WATCHED_NOTE,
     coordinator_notes,
@@ -172,7 +172,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
     stood = standstill.with_causes(standstill.standstills(tables), heading.waits)
     waits_left_out = [sentence] if (sentence := standstill.others(stood, tables)) else []
     blame = words.blame(tables["lost_records"], tables["elections"])
-    moments, moments_left_out = told_moments(tables["key_moments"], MOMENTS_SHOWN)
+    moments, moments_left_out = moment_lines(tables["key_moments"], MOMENTS_SHOWN)
     places = mark_places(_brokers(tables))
     worst = _worst_first(tables["availability"], anomalies, tables["hw_stalls"])
     lists = _lists(tables)

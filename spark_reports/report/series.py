@@ -187,7 +187,7 @@ def _bundles(rows: Rows, most: int) -> list[Rows]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
-def _some(items: Sequence[Any], most: int) -> Sequence[Any]:
+def _spaced(items: Sequence[Any], most: int) -> Sequence[Any]:
     """Return at most `most` evenly spaced items, including the first."""
     return items[:: max(1, -(-len(items) // most))]
 
@@ -201,7 +201,7 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
         for node in replicas
     }
     found: Points = []
-    for s in _some(moments, INSTANTS):
+    for s in _spaced(moments, INSTANTS):
         now = {key: series.at(s) for key, series in follow.items()}
         standing = {node: (now["place", node] or {"standing": "not a replica"})["standing"] for node in replicas}
         leader = next((node for node in replicas if standing[node] == "leader"), None)

@@ -129,8 +129,8 @@ def held_back(stalls: Iterable[Row], described: Sequence[Standstill] = ()) -> li
         stalls: rows of hw_stalls.
         described: waits that the page describes elsewhere.
     """
-    untold = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in described))
-    longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
+    others = (row for row in _long(stalls) if not any(_meet(row, item.about) for item in described))
+    longest = heapq.nlargest(STALLS_COMPARED, others, key=_length_us)
     together: list[list[Row]] = []
     latest: dict[tuple[tuple[str, ...], bool, str], list[Row]] = {}
     for row in sorted(longest, key=lambda row: row["until_us"]):
@@ -183,7 +183,7 @@ def _no_write(stall: Row, tables: Tables) -> Standstill:
     if -1 in levels:
         of_all = levels == {-1} or not _ISR_TOO_SMALL.isdisjoint(stall["errors"])
         followers = _followers(stall, tables, "" if of_all else "for acks=all: ")
-    return _told(what, _leaders(stall, tables) + followers, stall, tables)
+    return _standstill(what, _leaders(stall, tables) + followers, stall, tables)
 
 
 def _no_read(stall: Row, tables: Tables) -> Standstill:
@@ -192,19 +192,19 @@ def _no_read(stall: Row, tables: Tables) -> Standstill:
     what += "" if stall["recovered"] else ", and did not read later either"
     if stall["errors"]:
         what += f"; its requests were refused with {words.joined(stall['errors'])}"
-    return _told(what, _leaders(stall, tables), stall, tables)
+    return _standstill(what, _leaders(stall, tables), stall, tables)
 
 
 def _no_leader(window: Row, tables: Tables) -> Standstill:
     what = f"{_for(window)} {_place(window)} had no running leader"
-    return _told(what, _leaders(window, tables), window, tables)
+    return _standstill(what, _leaders(window, tables), window, tables)
 
 
 def _no_progress(stall: Row, tables: Tables) -> Standstill:
-    return _told(f"{_stood(stall)}: {why_held(stall)}", [], stall, tables)
+    return _standstill(f"{_stood(stall)}: {why_held(stall)}", [], stall, tables)
 
 
-def _told(what: str, facts: Sequence[Fact], about: Row, tables: Tables) -> Standstill:
+def _standstill(what: str, facts: Sequence[Fact], about: Row, tables: Tables) -> Standstill:
     in_time = sorted([*_faults(about, tables), *facts], key=lambda fact: fact.at_us)
     return Standstill(what, in_time, about)
 
@@ -229,7 +229,11 @@ def _leaders(wait: Row, tables: Tables) -> list[Fact]:
             facts.append(
                 Fact(row["from_us"], f"the leader was down {_until(row)}: {row['reason']}", "the leader was down")
             )
-    chosen = (row for row in _there(wait, tables["elections"]) if wait["from_us"] <= row["at_us"] <= wait["until_us"])
+    chosen = (
+        row
+        for row in _rows_of_partition(wait, tables["elections"])
+        if wait["from_us"] <= row["at_us"] <= wait["until_us"]
+    )
     for row in heapq.nsmallest(ELECTIONS_TOLD, chosen, key=lambda row: row["seq"]):
         facts.append(Fact(row["at_us"], row["reason"], f"{row['leader']} was elected at {words.clock(row['at_us'])} s"))
     return facts
@@ -258,7 +262,7 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
         facts.append(Fact(worst["from_us"], stood, f"{who} held back the high watermark"))
         facts += [
             Fact(row["at_us"], row["reason"], "")
-            for row in _there(wait, tables["isr_changes"])
+            for row in _rows_of_partition(wait, tables["isr_changes"])
             if worst["from_us"] < row["at_us"] <= worst["until_us"]
             # Omit changes that made the ISR too small, which are listed above.
             if not set(row["left"]).isdisjoint(worst["pinned_by"]) and row["at_us"] not in [at for at, _, _ in facts]
@@ -268,7 +272,7 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
 
 def _state(window: Row, tables: Tables) -> Row:
     """Return the row of partition_states that began an interval under min ISR."""
-    states = _there(window, tables["partition_states"]).where(from_us=window["from_us"])
+    states = _rows_of_partition(window, tables["partition_states"]).where(from_us=window["from_us"])
     return next(row for row in states if len(row["isr"]) < row["min_isr"])
 
 
@@ -291,12 +295,12 @@ def _longest(rows: Iterable[Row]) -> list[Row]:
     return heapq.nsmallest(1, _long(rows), key=lambda row: (-_length_us(row), row["from_us"], _place(row)))
 
 
-def _there(wait: Row, rows: Rows) -> Rows:
+def _rows_of_partition(wait: Row, rows: Rows) -> Rows:
     return rows.where(topic=wait["topic"], partition=wait["partition"])
 
 
 def _met(wait: Row, rows: Rows) -> list[Row]:
-    return sorted((row for row in _there(wait, rows) if _meet(row, wait)), key=lambda row: row["from_us"])
+    return sorted((row for row in _rows_of_partition(wait, rows) if _meet(row, wait)), key=lambda row: row["from_us"])
 
 
 def _meet(row: Row, other: Row) -> bool:

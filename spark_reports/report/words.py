@@ -99,7 +99,7 @@ def were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-def _are(number: int) -> str:
+def _is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
@@ -116,7 +116,7 @@ def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
         return said
     if gone := len(silent):
         return [
-            f"No promise was broken, but {counted(gone, 'record')} {_are(gone)} missing: "
+            f"No promise was broken, but {counted(gone, 'record')} {_is_or_are(gone)} missing: "
             f"{name_ranges(silent.values('record'))}."
         ]
     acked = sum(row["acked"] for row in counts)
@@ -165,11 +165,11 @@ def _diverged(rows: Rows) -> str:
 
 
 def _duplicated(rows: Rows) -> str:
-    return f"{counted(len(rows), 'record')} {_are(len(rows))} in the log more than once: {_names(rows)}."
+    return f"{counted(len(rows), 'record')} {_is_or_are(len(rows))} in the log more than once: {_names(rows)}."
 
 
 def _reordered(rows: Rows) -> str:
-    many = f"{counted(len(rows), 'record')} {_are(len(rows))}"
+    many = f"{counted(len(rows), 'record')} {_is_or_are(len(rows))}"
     return f"{many} in the log after a record that was sent later: {_names(rows)}."
 
 
@@ -213,12 +213,12 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
     said: list[str] = []
     if gone := len(silent):
         said.append(
-            f"{counted(gone, 'record')} sent with acks=0 {_are(gone)} missing: "
+            f"{counted(gone, 'record')} sent with acks=0 {_is_or_are(gone)} missing: "
             f"{name_ranges(silent.values('record'))}. The producer got no error, since acks=0 promises nothing."
         )
     if gone := len(unanswered):
         said.append(
-            f"{counted(gone, 'record')} without an answer {_are(gone)} missing: "
+            f"{counted(gone, 'record')} without an answer {_is_or_are(gone)} missing: "
             f"{name_ranges(unanswered.values('record'))}. The producer got no ack, so nothing was promised."
         )
     failed = sum(row["failed"] for row in counts)

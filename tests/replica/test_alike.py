@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from replica.causes import Cause, ElectionCause, FencingCause, IsrCause, IsrCommitCause, LagCause, OccasionKind
 from replica.trace import events as trace
-from replica.trace.alike import TOGETHER_US, Told, together
+from replica.trace.alike import TOGETHER_US, ShownEvent, together
 from replica.trace.columns import OfPartitions, TraceEvent
 
 Fields = dict[str, Any]
 
 
 def texts(*events: TraceEvent, apart_us: int = 0) -> list[str]:
-    told = (Told(number * apart_us, event, number) for number, event in enumerate(events))
+    told = (ShownEvent(number * apart_us, event, number) for number, event in enumerate(events))
     return [group.text for group in together(told)]
 
 
@@ -134,7 +134,7 @@ def test_only_what_happens_within_a_second_of_the_first_is_one() -> None:
 
 
 def test_another_sign_and_events_of_no_partition_stand_alone() -> None:
-    told = [Told(0, elected(n), n, sign) for n, sign in enumerate(("elected", "offline", "elected"))]
+    told = [ShownEvent(0, elected(n), n, sign) for n, sign in enumerate(("elected", "offline", "elected"))]
     assert [group.numbers for group in together(told)] == [[0, 2], [1]]
     assert together(told)[0].partitions == [("t", 0), ("t", 2)]
     stopped = trace.NodeStopped(node="b1", how="kill")

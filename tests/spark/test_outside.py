@@ -16,7 +16,7 @@ from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.terminal.style import Style
 from spark_reports.io import read_trace
-from spark_reports.report.moments import told_moments
+from spark_reports.report.moments import moment_lines
 from spark_reports.report.notes import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.rows import Rows
 from spark_reports.report.series import down_stretches
@@ -195,7 +195,7 @@ def proposed(partition: int, node: str) -> t.IsrProposed:
 
 
 def told_lines(moments: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    told, left_out = told_moments(rows_of("key_moments", moments), 99)
+    told, left_out = moment_lines(rows_of("key_moments", moments), 99)
     assert left_out == 0
     return [(line["sign"], line["reason"]) for line in told]
 
@@ -258,6 +258,6 @@ def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(
 ) -> None:
     monkeypatch.setattr("spark_reports.report.moments.MOMENTS_READ", read)
     moments = [moment(n, elected(n % 3, f"b{n % 5}")) for n in reversed(range(12))]
-    told = told_moments(rows_of("key_moments", moments), 2)
+    told = moment_lines(rows_of("key_moments", moments), 2)
     said = [f"b{broker} was elected leader of {where} in epoch 1" for broker, where in enumerate(places)]
     assert ([line["reason"] for line in told[0]], told[1]) == (said, left_out)

@@ -133,14 +133,14 @@ class OperatorRequests:
     def _ask_coordinator(
         self, make_input: Callable[[int], groups.CoordinatorInput], answer: OnReply, now_us: int
     ) -> None:
-        def told(result: groups.Result) -> None:
+        def finish(result: groups.Result) -> None:
             assert isinstance(result, groups.DeleteGroupsResult | groups.DeleteOffsetsResult | groups.CommitResult)
             errors = [*result.errors.values()]
             if isinstance(result, groups.DeleteOffsetsResult):
                 errors.insert(0, result.error)
             answer(PlainReply(error=next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)))
 
-        self._broker.groups.submit(NO_CONNECTION, make_input, told, now_us)
+        self._broker.groups.submit(NO_CONNECTION, make_input, finish, now_us)
 
     # ------------------------------------------------------------------------------------------------- transactions
 
@@ -192,7 +192,7 @@ class OperatorRequests:
                 expected=None,
             )
 
-        def told(result: TransactionResult) -> None:
+        def finish(result: TransactionResult) -> None:
             assert isinstance(result, InitResult)
             if result.error in FENCE_RETRY:
                 self._broker.base.outbox.timers.at(now_us + RETRY_BACKOFF_US, again)
@@ -202,4 +202,4 @@ class OperatorRequests:
         def again(at_us: int) -> None:
             self._fence_producer(transactional_id, answer, at_us)
 
-        self._broker.transactions.submit(NO_CONNECTION, make_input, told, now_us)
+        self._broker.transactions.submit(NO_CONNECTION, make_input, finish, now_us)

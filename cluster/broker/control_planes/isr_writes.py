@@ -53,7 +53,7 @@ class IsrWrites:
         self._controller_epoch = controller_epoch
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = 0
-        self._last_told_us = 0
+        self._last_reported_us = 0
         self._skipped: dict[TopicPartition, ProposeIsr] = {}
 
     def propose(self, partition: Partition, proposal: ProposeIsr, now_us: int) -> None:
@@ -129,13 +129,13 @@ class IsrWrites:
         partition.isr_answered(refused, now_us)
 
     def _check(self, now_us: int) -> None:
-        if now_us <= self._last_change_us + QUIET_US and now_us <= self._last_told_us + AT_LAST_US:
+        if now_us <= self._last_change_us + QUIET_US and now_us <= self._last_reported_us + AT_LAST_US:
             self._outbox.timers.at(now_us + CHECK_US, self._check)
             return
         data = znodes.isr_change_data(list(self._changed))
         self._client.execute(Create(path=znodes.ISR_CHANGE, data=data, sequential=True), _made)
         self._changed.clear()
-        self._last_told_us = now_us
+        self._last_reported_us = now_us
 
 
 def _made(results: Sequence[Result], now_us: int) -> None:

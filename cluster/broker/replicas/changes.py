@@ -121,10 +121,10 @@ class ReplicaChanges:
             elif partition is not None:
                 self._fetchers.remove(name)
                 partition.following_began(now_us)
-                self._left(name, now_us)
+                self._note_not_led(name, now_us)
         self._fetchers.close_idle()
 
-    def _left(self, name: TopicPartition, now_us: int) -> None:
+    def _note_not_led(self, name: TopicPartition, now_us: int) -> None:
         self._roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
@@ -199,7 +199,7 @@ class ReplicaChanges:
         self._replicas.remove(name)
         self._replicas.offline.pop(name, None)
         self._replicas.complete_all(name, now_us)
-        self._left(name, now_us)
+        self._note_not_led(name, now_us)
         log = self._logs.logs.get(name)
         if log is not None:
             is_deleted = self._cache.image.partition(name.topic, name.partition) is None

@@ -274,12 +274,12 @@ class ReplicaFetcher:
             lambda correlation_id: cold.encode_request(
                 OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, correlation_id, identity.name, entity
             ),
-            lambda frame, now_us: self._told_epoch_ends(asked, frame, now_us),
+            lambda frame, now_us: self._handle_epoch_ends(asked, frame, now_us),
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
 
-    def _told_epoch_ends(self, asked: Asked, frame: bytearray | None, now_us: int) -> None:
+    def _handle_epoch_ends(self, asked: Asked, frame: bytearray | None, now_us: int) -> None:
         if frame is None:
             for name in asked:
                 if name in self.partitions:
@@ -320,12 +320,12 @@ class ReplicaFetcher:
             lambda correlation_id: cold.encode_request(
                 LIST_OFFSETS, LIST_OFFSETS_VERSION, correlation_id, name, entity
             ),
-            lambda frame, now_us: self._told(followed, question, frame, now_us),
+            lambda frame, now_us: self._handle_leader_offsets(followed, question, frame, now_us),
             self._all.config.replica_socket_timeout_ms * 1000,
             now_us,
         )
 
-    def _told(
+    def _handle_leader_offsets(
         self, followed: FollowedPartition, question: AskLeaderOffsets, frame: bytearray | None, now_us: int
     ) -> None:
         if self.partitions.get(followed.name) is not followed:

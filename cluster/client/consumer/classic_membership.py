@@ -305,12 +305,12 @@ class ClassicMembership(GroupMembership):
     def _heartbeat_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         self._beat_later(now_us)
         if error is not ErrorCode.NONE:
-            self._told(error, now_us)
+            self._handle_error(error, now_us)
 
     def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
-        self._told(error, now_us)
+        self._handle_error(error, now_us)
 
-    def _told(self, error: ErrorCode, now_us: int) -> None:
+    def _handle_error(self, error: ErrorCode, now_us: int) -> None:
         """Handle the error of a heartbeat or a commit; most errors only delay the next request."""
         if error in (*LOOK_AGAIN, *_OUT_OF_STEP, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
             self._failed(error, now_us)

@@ -148,14 +148,14 @@ class HeartbeatMembership(GroupMembership):
         self._beat_us = now_us + self._interval_us
         leaves = self.member.state is ClientMemberState.LEAVING
         values = {"group_id": self._config.group_id, **self._said()}
-        answered = self._left if leaves else self._answered
+        answered = self._leave_answered if leaves else self._answered
         allowed = None if self._pattern is None else WITH_PATTERN
         self._requests.ask(node_id, self.HEARTBEAT_API, values, answered, now_us, allowed=allowed)
 
     def _said(self) -> dict[str, object]:
         return self.member.heartbeat()
 
-    def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+    def _leave_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """Make the next heartbeat complete and immediate, whatever the response to the leaving heartbeat is."""
         self.member.unheard()
         self._beat_us = now_us

@@ -46,7 +46,7 @@ class ObservedClient:
         self.topics = topics
         self._names: dict[UUID, str] = {}
 
-    def topic_told(self, topic_id: UUID, name: str) -> None:
+    def learn_topic(self, topic_id: UUID, name: str) -> None:
         """Store the name of a topic id, as found in a Metadata response to the client."""
         self._names[topic_id] = name
 
@@ -150,7 +150,7 @@ class ConnectionSight:
         for topic in answer.topics:
             topic_id = getattr(topic, "topic_id", None)
             if topic_id is not None and topic.name is not None:
-                self._client.topic_told(topic_id, str(topic.name))
+                self._client.learn_topic(topic_id, str(topic.name))
 
     def _produce_answered(
         self, header: RequestHeader, sendings: dict[TopicPartition, object], frame: bytes | bytearray

@@ -272,11 +272,11 @@ class MetadataEvents:
         after = partitions[record.partition]
         occasion, what_happened = self._occasion(batch, index, before, after)
         leads = leader_key(record.topic, record.partition, after.leader_epoch)
-        for event in self._told(name, before, after, occasion):
+        for event in self._change_events(name, before, after, occasion):
             begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
             yield self._seen(written, event, key=leads if begins else None, after=what_happened)
 
-    def _told(
+    def _change_events(
         self,
         name: TopicPartition,
         before: PartitionRegistration,

@@ -173,7 +173,7 @@ class RegistryEvents:
             yield self._seen(transaction, self._created(teller, name, after), key=leads)
             return
         gone, occasion = self._occasion(before, after)
-        for event in self._told(teller, name, before, after, occasion):
+        for event in self._change_events(teller, name, before, after, occasion):
             begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
             yield self._seen(transaction, event, key=leads if begins else None, after=gone)
 
@@ -189,7 +189,7 @@ class RegistryEvents:
             min_isr=self._min_isr(name.topic),
         )
 
-    def _told(
+    def _change_events(
         self,
         teller: ChangeEvents,
         name: TopicPartition,

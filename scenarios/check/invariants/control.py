@@ -446,18 +446,18 @@ class OneFetcherAimedAtLeader(Invariant):
 
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
-        self.told: dict[tuple[str, int, str], str | None] = {}
+        self.leaders: dict[tuple[str, int, str], str | None] = {}
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.told,)
+        return (self.leaders,)
 
     @on(trace.FollowingBegan)
     def _following(self, row: TraceRow, event: trace.FollowingBegan) -> None:
-        self.told[event.topic, event.partition, event.node] = event.broker
+        self.leaders[event.topic, event.partition, event.node] = event.broker
 
     @on(trace.LeadershipBegan)
     def _leading(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        self.told[event.topic, event.partition, event.node] = event.node
+        self.leaders[event.topic, event.partition, event.node] = event.node
 
     def probed(self, probe: Probe) -> None:
         seen: dict[tuple[str, TopicPartition], str] = {}
@@ -465,7 +465,7 @@ class OneFetcherAimedAtLeader(Invariant):
             if (node, partition) in seen:
                 self.broken(f"{node} has two fetchers for {partition}", *partition)
             seen[node, partition] = leader
-            known = self.told.get((*partition, node))
+            known = self.leaders.get((*partition, node))
             if known == node:
                 self.broken(f"{node} leads {partition}, but fetches it from {leader}", *partition)
             elif known != leader and not (known is None and self.checker.rules.fetch_fencing == "none"):

@@ -162,7 +162,7 @@ class FencedCommitsAreRefused(OfCoordinators):
         known.instances[event.group, event.instance] = event.member
 
     @on(trace.GroupMemberLeft)
-    def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
+    def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         known = self._known(event.node)
         known.since.pop((event.group, event.member), None)
         # Nothing is kept of classic groups: an accepted commit may be reported after its member has left.

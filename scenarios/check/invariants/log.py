@@ -179,27 +179,27 @@ class AcknowledgedByIsr(Invariant):
 
     def __init__(self, checker: InvariantChecker) -> None:
         super().__init__(checker)
-        self.told: dict[tuple[str, int, str], dict[str, int]] = {}
+        self.fetched: dict[tuple[str, int, str], dict[str, int]] = {}
         self.isrs = checker.shared(IsrHistory)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.told, *self.isrs.kept)
+        return (self.fetched, *self.isrs.kept)
 
     @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        self.told.setdefault((event.topic, event.partition, event.node), {})
+        self.fetched.setdefault((event.topic, event.partition, event.node), {})
 
     @on(trace.FollowingBegan)
     def _ended(self, row: TraceRow, event: trace.FollowingBegan) -> None:
-        self.told.pop((event.topic, event.partition, event.node), None)
+        self.fetched.pop((event.topic, event.partition, event.node), None)
 
     @on(trace.NodeStarted)
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        self.told = {key: known for key, known in self.told.items() if key[2] != event.node}
+        self.fetched = {key: known for key, known in self.fetched.items() if key[2] != event.node}
 
     @on(trace.FollowerFetched)
     def _fetched(self, row: TraceRow, event: trace.FollowerFetched) -> None:
-        known = self.told.get((event.topic, event.partition, event.node))
+        known = self.fetched.get((event.topic, event.partition, event.node))
         if known is not None and event.fetch_offset > known.get(event.peer, -1):
             known[event.peer] = event.fetch_offset
 
@@ -208,7 +208,7 @@ class AcknowledgedByIsr(Invariant):
         state = self.truth.partition(event.topic, event.partition)
         if event.role != "leader" or state is None:
             return
-        known = self.told.get((event.topic, event.partition, event.node), {})
+        known = self.fetched.get((event.topic, event.partition, event.node), {})
         hw = event.high_watermark
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:

@@ -27,7 +27,7 @@ class _Transaction:
     Attributes:
         place: position in the order in which transactions began.
         producer: (producer id, producer epoch).
-        told: `committed` or `aborted` according to the answer to its producer, None before the answer.
+        answered: `committed` or `aborted` according to the answer to its producer, None before the answer.
         asked: ends that its producer has requested, each `committed` or `aborted`.
         ended: end that its coordinator decided because of a request for an earlier transaction, None if it did not.
         cut_short: True if a leader has written a marker for it that its coordinator did not request.
@@ -39,7 +39,7 @@ class _Transaction:
     client: str
     number: int
     producer: tuple[int, int] = (-1, -1)
-    told: str | None = None
+    answered: str | None = None
     asked: list[str] = field(default_factory=list)
     ended: str | None = None
     cut_short: bool = False
@@ -166,7 +166,7 @@ class TransactionsAreWhole(Invariant):
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
         transaction = self.open.pop(event.client, None)
         if transaction is not None:
-            transaction.told = _end(event.committed)
+            transaction.answered = _end(event.committed)
 
     @on(trace.AbortedBatchFound)
     def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
@@ -229,8 +229,8 @@ class TransactionsAreWhole(Invariant):
             name = "S30 aborted-by-operator"
         if transaction.cut_short and name == self.NAME:
             name = "S30 late-marker"
-        wanted = [transaction.told] if transaction.told else list(transaction.asked)
-        if not transaction.told and not transaction.ended:
+        wanted = [transaction.answered] if transaction.answered else list(transaction.asked)
+        if not transaction.answered and not transaction.ended:
             wanted.append("aborted")  # The coordinator may abort it by itself.
         for record, fate in transaction.fates.items():
             if fate not in wanted:
@@ -249,8 +249,8 @@ def _end(committed: bool) -> str:
 
 def _said(transaction: _Transaction) -> str:
     """Return a clause that says what answer a transaction's producer got, or what end it requested."""
-    if transaction.told:
-        said = f"its producer was told that it is {transaction.told}"
+    if transaction.answered:
+        said = f"its producer was told that it is {transaction.answered}"
     elif transaction.asked:
         said = f"its producer requested that it be {transaction.asked[-1]}"
     else:

@@ -340,7 +340,7 @@ def report_topics(scenario: Scenario, reader: Reader) -> None:
     A topic is skipped if a step that deletes it waits for a condition, since its time depends on the run.
     """
     for topic in scenario.topics.values():
-        steps = [step for step in _in_time(scenario.timeline) if _of(step, topic.name, MakeTopic, RemoveTopic)]
+        steps = [step for step in _in_time(scenario.timeline) if _is_of_topic(step, topic.name, MakeTopic, RemoveTopic)]
         at_times = [step for step in steps if isinstance(step.trigger, At)]
         if not any(isinstance(step.payload, RemoveTopic) for step in steps if step not in at_times):
             _report(topic, at_times, reader)
@@ -383,10 +383,10 @@ def _is_made_later(scenario: Scenario, deletion: Step) -> bool:
     """Return True if a later step creates the topic again. A producer may wait for that (`delivery.timeout.ms`)."""
     assert isinstance(deletion.payload, RemoveTopic)
     steps = _in_time(scenario.timeline)
-    return any(_of(step, deletion.payload.topic, MakeTopic) for step in steps[steps.index(deletion) :])
+    return any(_is_of_topic(step, deletion.payload.topic, MakeTopic) for step in steps[steps.index(deletion) :])
 
 
-def _of(step: Step, topic: str, *kinds: type[MakeTopic | RemoveTopic]) -> bool:
+def _is_of_topic(step: Step, topic: str, *kinds: type[MakeTopic | RemoveTopic]) -> bool:
     return isinstance(step.payload, kinds) and step.payload.topic == topic
 
 
